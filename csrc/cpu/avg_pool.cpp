@@ -1,0 +1,38 @@
+#include "cpu/dispatch.h"
+#include "cpu/kernels.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+template <int L, typename T>
+void average(const AvgTask& task, int64_t begin, int64_t end) {
+  using A = Arithmetic<T>;
+  auto channels = task.channels;
+  Walk walk(task.links, begin);
+  for (auto i = begin; i < end; ++i, walk.next()) {
+    auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
+    auto* y = static_cast<T*>(task.to) + i * channels;
+    A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
+    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
+      Vec<A, L> total{};
+      walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
+        total += load<L>(x + tap.spatial * channels + c);
+      });
+      store<L>(y + c, total / divisor);
+    });
+  }
+}
+
+} // namespace
+
+void avg_pool(const AvgTask& task, int64_t begin, int64_t end) {
+  with_float_type(task.dtype, [&]<typename T>(T) {
+    with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
+      average<L, T>(task, begin, end);
+    });
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,39 @@
+#include "cpu/dispatch.h"
+#include "cpu/kernels.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+// Each input adds up its shares of the cotangents of all windows around it.
+template <int L, typename T>
+void spread(const AvgTask& task, int64_t begin, int64_t end) {
+  using A = Arithmetic<T>;
+  auto channels = task.channels;
+  Walk walk(task.links, begin);
+  for (auto i = begin; i < end; ++i, walk.next()) {
+    auto* dy = static_cast<const T*>(task.from) + walk.plane() * channels;
+    auto* dx = static_cast<T*>(task.to) + i * channels;
+    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
+      Vec<A, L> total{};
+      walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {
+        A divisor = divisor_at<A>(task.divisor, o.d, o.h, o.w);
+        total += load<L>(dy + o.spatial * channels + c) / divisor;
+      });
+      store<L>(dx + c, total);
+    });
+  }
+}
+
+} // namespace
+
+void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end) {
+  with_float_type(task.dtype, [&]<typename T>(T) {
+    with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
+      spread<L, T>(task, begin, end);
+    });
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

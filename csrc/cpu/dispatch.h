@@ -1,0 +1,97 @@
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+#include <type_traits>
+
+#include "cpu/vec.h"
+#include "mlx/dtype.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+using Val = mlx::core::Dtype::Val;
+
+// Calls visit(T{}) with the element type of a float dtype; complex64 as the
+// float32 pairs it consists of.
+template <typename Visit>
+void with_float_type(Val dtype, Visit visit) {
+  switch (dtype) {
+    case Val::float16:
+      return visit(Float16{});
+    case Val::bfloat16:
+      return visit(BFloat16{});
+    case Val::float32:
+    case Val::complex64:
+      return visit(float{});
+    case Val::float64:
+      return visit(double{});
+    default:
+      throw std::invalid_argument("[mlx_pooling] Not a float dtype.");
+  }
+}
+
+template <typename Visit>
+void with_type(Val dtype, Visit visit) {
+  switch (dtype) {
+    case Val::bool_:
+      return visit(Bool{});
+    case Val::uint8:
+      return visit(uint8_t{});
+    case Val::uint16:
+      return visit(uint16_t{});
+    case Val::uint32:
+      return visit(uint32_t{});
+    case Val::uint64:
+      return visit(uint64_t{});
+    case Val::int8:
+      return visit(int8_t{});
+    case Val::int16:
+      return visit(int16_t{});
+    case Val::int32:
+      return visit(int32_t{});
+    case Val::int64:
+      return visit(int64_t{});
+    default:
+      return with_float_type(dtype, visit);
+  }
+}
+
+template <typename Visit>
+void with_offset_type(Val dtype, Visit visit) {
+  switch (dtype) {
+    case Val::uint8:
+      return visit(uint8_t{});
+    case Val::uint16:
+      return visit(uint16_t{});
+    default:
+      return visit(uint32_t{});
+  }
+}
+
+template <int N>
+using Lanes = std::integral_constant<int, N>;
+
+// Calls visit(Lanes<L>{}) with a number of channels per vector that `channels`
+// can fill and that gives full vectors of the widest lanes involved.
+template <typename WidestLane, typename Visit>
+void with_lanes(int64_t channels, Visit visit) {
+  constexpr int kFull = kVectorBytes / sizeof(WidestLane);
+  if (channels >= kFull) {
+    visit(Lanes<kFull>{});
+  } else if (kFull > 4 && channels >= kFull / 4) {
+    visit(Lanes<(kFull > 4 ? kFull / 4 : 1)>{});
+  } else {
+    visit(Lanes<1>{});
+  }
+}
+
+// Calls visit(c) for blocks of L channels that cover all of them; the last
+// one may overlap its neighbour rather than be shorter.
+template <int L, typename Visit>
+MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
+  for (int64_t c = 0; c < channels; c += L) {
+    visit(std::min<int64_t>(c, channels - L));
+  }
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

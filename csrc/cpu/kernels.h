@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "cpu/links.h"
+#include "geometry.h"
+#include "mlx/dtype.h"
+
+namespace mlx_pooling::cpu {
+
+// What averages are divided by: a factor for each axis and output.
+struct Divisor {
+  explicit Divisor(const Geometry& geometry);
+
+  std::array<std::vector<double>, kMaxSpatialAxes> factors;
+};
+
+// One operation over row-contiguous data. `to` has links.axes positions of
+// `channels` elements, each computed from what it is linked to in `from`.
+struct Task {
+  Links links;
+  int64_t channels;
+  mlx::core::Dtype::Val dtype;
+  const void* from;
+  void* to;
+};
+
+struct MaxTask : Task {
+  mlx::core::Dtype::Val offsets_dtype;
+  void* offsets; // written by max_pool, if not null; read by max_pool_scatter
+};
+
+struct AvgTask : Task {
+  Divisor divisor;
+};
+
+// The kernels compute positions [begin, end) of `to` on the calling thread.
+struct Kernels {
+  void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
+};
+
+// Those for the best instruction set of the running CPU.
+const Kernels& kernels();
+
+// Their definitions, one namespace an instruction set (see isa.h).
+#define MLX_POOLING_DECLARE_KERNELS(isa)                                    \
+  namespace isa {                                                           \
+  void max_pool(const MaxTask& task, int64_t begin, int64_t end);           \
+  void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end);   \
+  void avg_pool(const AvgTask& task, int64_t begin, int64_t end);           \
+  void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);      \
+  inline constexpr Kernels kernels{                                         \
+      max_pool, max_pool_scatter, avg_pool, avg_pool_grad};                 \
+  }
+
+MLX_POOLING_DECLARE_KERNELS(baseline)
+#if defined(__x86_64__)
+MLX_POOLING_DECLARE_KERNELS(avx2)
+MLX_POOLING_DECLARE_KERNELS(avx512)
+#endif
+
+#undef MLX_POOLING_DECLARE_KERNELS
+
+} // namespace mlx_pooling::cpu

@@ -1,0 +1,212 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "cpu/isa.h"
+
+// Fixed-size vectors on the compiler's own vector extension (GCC and Clang):
+// one source for SSE, AVX2, AVX-512 and NEON, with accumulators that stay in
+// registers.
+
+#define MLX_POOLING_INLINE [[gnu::always_inline]] inline
+#define MLX_POOLING_LAMBDA __attribute__((always_inline))
+
+// Vectors never cross a real call, so their calling convention is irrelevant.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+#if defined(__AVX512BW__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+template <typename T, int L>
+struct VecOf {
+  typedef T type __attribute__((vector_size(L * sizeof(T))));
+};
+
+template <typename T, int L>
+using Vec = typename VecOf<T, L>::type;
+
+// Element types as stored, where C++ has none. Half types compute in float;
+// the sum of bools is "or", as in MLX.
+struct Float16 {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t value;
+};
+
+template <typename T>
+inline constexpr bool is_half =
+    std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+// What T is compared and summed as.
+template <typename T>
+using Arithmetic = std::conditional_t<
+    is_half<T>,
+    float,
+    std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>;
+
+template <typename A>
+constexpr A lowest() {
+  if constexpr (std::is_floating_point_v<A>) {
+    return -std::numeric_limits<A>::infinity();
+  } else {
+    return std::numeric_limits<A>::lowest();
+  }
+}
+
+template <typename To, typename From>
+MLX_POOLING_INLINE To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+template <typename T, int L>
+MLX_POOLING_INLINE Vec<T, L> broadcast(T value) {
+  return Vec<T, L>{} + value;
+}
+
+// IEEE binary16 to binary32, exact, NaN and infinity kept.
+template <int L>
+MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
+  using U = Vec<uint32_t, L>;
+  using F = Vec<float, L>;
+  U h = __builtin_convertvector(half, U);
+  U magnitude = h & 0x7fffu;
+  // Scaling by 2^112 moves the exponent bias and makes subnormals normal.
+  U finite = bits_as<U>(bits_as<F>(U(magnitude << 13)) * 0x1p112f);
+  U special = (magnitude << 13) | 0x7f800000u;
+  U bits = magnitude >= 0x7c00u ? special : finite;
+  return bits_as<F>(U(bits | ((h & 0x8000u) << 16)));
+}
+
+// binary32 to binary16, to nearest even.
+template <int L>
+MLX_POOLING_INLINE Vec<uint16_t, L> narrow_float16(Vec<float, L> value) {
+  using U = Vec<uint32_t, L>;
+  using F = Vec<float, L>;
+  U bits = bits_as<U>(value);
+  U magnitude = bits & 0x7fffffffu;
+  U normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Adding 0.5 lines the subnormal's last place up with the float's.
+  U subnormal = bits_as<U>(F(bits_as<F>(magnitude) + 0.5f)) - 0x3f000000u;
+  U half = magnitude < 0x38800000u ? subnormal : normal;
+  half = magnitude >= 0x47800000u ? (U{} + 0x7c00u) : half;
+  half = magnitude > 0x7f800000u ? (U{} + 0x7e00u) : half;
+  half |= (bits >> 16) & 0x8000u;
+  using H = Vec<uint16_t, L>;
+  return __builtin_convertvector(half, H);
+}
+
+template <int L>
+MLX_POOLING_INLINE Vec<float, L> widen_bfloat16(Vec<uint16_t, L> half) {
+  using U = Vec<uint32_t, L>;
+  return bits_as<Vec<float, L>>(U(__builtin_convertvector(half, U) << 16));
+}
+
+template <int L>
+MLX_POOLING_INLINE Vec<uint16_t, L> narrow_bfloat16(Vec<float, L> value) {
+  using U = Vec<uint32_t, L>;
+  U bits = bits_as<U>(value);
+  U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  U nan = (bits >> 16) | 0x40u;
+  U half = (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+  using H = Vec<uint16_t, L>;
+  return __builtin_convertvector(half, H);
+}
+
+template <int L, typename T>
+MLX_POOLING_INLINE Vec<Arithmetic<T>, L> load(const T* from) {
+  if constexpr (is_half<T>) {
+    Vec<uint16_t, L> bits;
+    std::memcpy(&bits, from, sizeof(bits));
+    if constexpr (std::is_same_v<T, Float16>) {
+      return widen_float16<L>(bits);
+    } else {
+      return widen_bfloat16<L>(bits);
+    }
+  } else {
+    Vec<Arithmetic<T>, L> value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+}
+
+template <int L, typename T>
+MLX_POOLING_INLINE void store(T* to, Vec<Arithmetic<T>, L> value) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    auto bits = narrow_float16<L>(value);
+    std::memcpy(to, &bits, sizeof(bits));
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    auto bits = narrow_bfloat16<L>(value);
+    std::memcpy(to, &bits, sizeof(bits));
+  } else {
+    std::memcpy(to, &value, sizeof(value));
+  }
+}
+
+// An unsigned lane wide enough for an offset and at least as wide as A.
+template <typename A, typename Offset>
+struct OffsetLaneOf {
+  static constexpr auto kSize = std::max(sizeof(A), sizeof(Offset));
+  using type = std::conditional_t<
+      kSize == 1, uint8_t,
+      std::conditional_t<
+          kSize == 2, uint16_t,
+          std::conditional_t<kSize == 4, uint32_t, uint64_t>>>;
+};
+
+template <typename A, typename Offset>
+using OffsetLane = typename OffsetLaneOf<A, Offset>::type;
+
+// The result of a lane comparison, with lanes resized to those of To.
+template <typename To, int L, typename Mask>
+MLX_POOLING_INLINE auto resize_mask(Mask mask) {
+  using Lane = std::conditional_t<
+      sizeof(To) == 1, int8_t,
+      std::conditional_t<
+          sizeof(To) == 2, int16_t,
+          std::conditional_t<sizeof(To) == 4, int32_t, int64_t>>>;
+  using Resized = Vec<Lane, L>;
+  return __builtin_convertvector(mask, Resized);
+}
+
+template <typename To, int L, typename V>
+MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
+  using Resized = Vec<To, L>;
+  return __builtin_convertvector(integers, Resized);
+}
+
+// Where v takes the maximum over from `best`: a larger value, or any NaN.
+template <typename V>
+MLX_POOLING_INLINE auto replaces(V v, V best) {
+  return (v > best) | (v != v);
+}
+
+template <typename T, typename V>
+MLX_POOLING_INLINE V sum(V a, V b) {
+  if constexpr (std::is_same_v<T, Bool>) {
+    return a | b;
+  } else {
+    return a + b;
+  }
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,89 @@
+#include "mlx/allocator.h"
+#include "primitives.h"
+
+namespace mlx_pooling {
+
+namespace mx = mlx::core;
+using mx::array;
+
+namespace {
+
+bool allocate(std::vector<array>& outputs) {
+  for (auto& output : outputs) {
+    output.set_data(mx::allocator::malloc(output.nbytes()));
+  }
+  return outputs[0].size() > 0;
+}
+
+// complex64 is averaged as pairs of real channels.
+Geometry geometry_of_parts(
+    const Window& window,
+    const mx::Shape& x_shape,
+    mx::Dtype dtype) {
+  Geometry geometry(window, x_shape);
+  if (dtype == mx::complex64) {
+    geometry.channels *= 2;
+  }
+  return geometry;
+}
+
+Geometry
+geometry_of(const Window& window, const array& y, const array& extent) {
+  return Geometry(window, input_shape(y.shape(), extent.shape()));
+}
+
+} // namespace
+
+void Pooling::eval_cpu(const Arrays& inputs, Arrays& outputs) {
+  if (allocate(outputs)) {
+    run(cpu_backend(), inputs, outputs);
+  }
+}
+
+void Pooling::eval_gpu(const Arrays& inputs, Arrays& outputs) {
+  if (allocate(outputs)) {
+    run(metal_backend(), inputs, outputs);
+  }
+}
+
+void MaxPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  Geometry geometry(window_, inputs[0].shape());
+  on.max_pool(
+      geometry, inputs[0], outputs[0], traced_ ? &outputs[1] : nullptr,
+      stream());
+}
+
+void MaxPoolScatter::run(
+    const Backend& on,
+    const Arrays& inputs,
+    Arrays& outputs) {
+  auto geometry = geometry_of(window_, inputs[0], inputs[1]);
+  on.max_pool_scatter(geometry, inputs[0], inputs[2], outputs[0], stream());
+}
+
+void MaxPoolGather::run(
+    const Backend& on,
+    const Arrays& inputs,
+    Arrays& outputs) {
+  auto geometry = geometry_of(window_, inputs[0], inputs[1]);
+  on.max_pool_gather(
+      geometry, inputs[0], inputs.size() == 3 ? &inputs[2] : nullptr,
+      outputs[0], stream());
+}
+
+void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  auto& x = inputs[0];
+  auto geometry = geometry_of_parts(window_, x.shape(), x.dtype());
+  on.avg_pool(geometry, x, outputs[0], stream());
+}
+
+void AvgPoolGrad::run(
+    const Backend& on,
+    const Arrays& inputs,
+    Arrays& outputs) {
+  auto& dx = outputs[0];
+  auto geometry = geometry_of_parts(window_, dx.shape(), dx.dtype());
+  on.avg_pool_grad(geometry, inputs[1], dx, stream());
+}
+
+} // namespace mlx_pooling

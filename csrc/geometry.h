@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "mlx/array.h"
+#include "window.h"
+
+namespace mlx_pooling {
+
+// The taps [first, last) of a window that lie inside the input.
+struct TapRange {
+  int64_t first;
+  int64_t last;
+
+  int64_t size() const {
+    return last - first;
+  }
+};
+
+// The windows that contain one input position: `count` of them, from output
+// `first` in steps of `step`. In the first it is tap `tap`, and each step
+// lowers that by `tap_step`.
+struct CoverRange {
+  int64_t first;
+  int64_t count;
+  int64_t tap;
+};
+
+// One spatial axis of a pooling operation.
+struct Axis {
+  int64_t in;
+  int64_t out;
+  int64_t kernel;
+  int64_t stride;
+  int64_t dilation;
+  int64_t pad_lo;
+  int64_t pad_hi;
+
+  // Input position of tap 0; negative inside the low padding.
+  int64_t start(int64_t o) const {
+    return o * stride - pad_lo;
+  }
+
+  TapRange taps(int64_t o) const;
+
+  // Taps inside the padded input: what `count_include_pad` counts. The
+  // overhang of ceil_mode lies outside it.
+  int64_t taps_in_padded(int64_t o) const;
+
+  CoverRange covers(int64_t i) const;
+  int64_t cover_step() const;
+  int64_t cover_tap_step() const;
+
+  // Whether some window reaches outside the input.
+  bool leaves_input() const;
+};
+
+// A Window applied to an array: (*batch, *spatial, C), channels last. There
+// are always three axes; missing leading ones have size 1.
+struct Geometry {
+  // Throws std::invalid_argument where the window does not fit the shape.
+  Geometry(const Window& window, const mlx::core::Shape& x_shape);
+
+  int64_t batch;
+  int64_t channels;
+  std::array<Axis, kMaxSpatialAxes> axes;
+  bool count_include_pad;
+  int64_t divisor_override; // 0: none
+
+  int64_t outputs() const; // positions, not counting channels
+  int64_t inputs() const;
+
+  // One axis' factor of what an average is divided by. Never 0: a window that
+  // counts no tap sums to 0, whatever that is divided by.
+  int64_t divisor(int axis, int64_t o) const;
+};
+
+mlx::core::Shape output_shape(
+    const Window& window,
+    const mlx::core::Shape& x_shape);
+
+// (*spatial, 0): the input's spatial size as the shape of an empty array.
+mlx::core::Shape extent_shape(
+    const Window& window,
+    const mlx::core::Shape& x_shape);
+
+// The shape of x, from the shape of y and the extent of x.
+mlx::core::Shape input_shape(
+    const mlx::core::Shape& y_shape,
+    const mlx::core::Shape& extent);
+
+} // namespace mlx_pooling

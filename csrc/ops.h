@@ -1,0 +1,36 @@
+#pragma once
+
+#include <utility>
+
+#include "mlx/array.h"
+#include "mlx/utils.h"
+#include "window.h"
+
+namespace mlx_pooling {
+
+// The public operations. They check their arguments (throwing
+// std::invalid_argument) and accept x of shape (N, *spatial, C) or
+// (*spatial, C) with any strides.
+
+mlx::core::array max_pool(
+    const mlx::core::array& x,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
+// Also the flat spatial index of each maximum, uint32.
+std::pair<mlx::core::array, mlx::core::array> max_pool_with_indices(
+    const mlx::core::array& x,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
+// Integers and bool give float32.
+mlx::core::array avg_pool(
+    const mlx::core::array& x,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
+// While set on this thread, operations are composed of MLX's own primitives,
+// as they are on devices without kernels. Returns the former value.
+bool set_composed(bool composed);
+
+} // namespace mlx_pooling

@@ -1,0 +1,329 @@
+#include "primitives.h"
+
+#include <limits>
+
+#include "mlx/ops.h"
+
+namespace mlx_pooling {
+
+namespace mx = mlx::core;
+using mx::array;
+
+namespace {
+
+template <typename P, typename... Args>
+array single_output(
+    mx::Shape shape,
+    mx::Dtype dtype,
+    std::vector<array> inputs,
+    mx::Stream s,
+    Args&&... args) {
+  return array(
+      std::move(shape), dtype, std::make_shared<P>(s, std::forward<Args>(args)...),
+      std::move(inputs));
+}
+
+mx::Dtype offsets_dtype(const Window& window) {
+  // The top value of each type means "no valid tap".
+  auto taps = window.taps();
+  if (taps <= std::numeric_limits<uint8_t>::max()) {
+    return mx::uint8;
+  }
+  return taps <= std::numeric_limits<uint16_t>::max() ? mx::uint16 : mx::uint32;
+}
+
+array max_pool_scatter_node(
+    const array& offsets,
+    const array& extent,
+    const array& dy,
+    const Window& w,
+    mx::Stream s) {
+  return single_output<MaxPoolScatter>(
+      input_shape(dy.shape(), extent.shape()), dy.dtype(),
+      {mx::contiguous(offsets, false, s), extent, mx::contiguous(dy, false, s)},
+      s, w);
+}
+
+array max_pool_gather_node(
+    const array& offsets,
+    const array& extent,
+    const array& t,
+    const Window& w,
+    mx::Stream s) {
+  return single_output<MaxPoolGather>(
+      offsets.shape(), t.dtype(),
+      {mx::contiguous(offsets, false, s), extent, mx::contiguous(t, false, s)},
+      s, w);
+}
+
+std::pair<array, array>
+avg_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
+  auto outputs = array::make_arrays(
+      {output_shape(w, x.shape()), extent_shape(w, x.shape())},
+      {x.dtype(), mx::uint8}, std::make_shared<AvgPool>(s, w, true),
+      {mx::contiguous(x, false, s)});
+  return {outputs[0], mx::stop_gradient(outputs[1], s)};
+}
+
+array avg_pool_grad_node(
+    const array& extent,
+    const array& dy,
+    const Window& w,
+    mx::Stream s) {
+  return single_output<AvgPoolGrad>(
+      input_shape(dy.shape(), extent.shape()), dy.dtype(),
+      {extent, mx::contiguous(dy, false, s)}, s, w);
+}
+
+// vmap adds one batch axis in front. An extent is never mapped.
+
+array map_to_front(const array& a, int axis, mx::Stream s) {
+  return mx::moveaxis(a, axis, 0, s);
+}
+
+std::pair<array, array> map_to_front(
+    const array& a,
+    int a_axis,
+    const array& b,
+    int b_axis,
+    mx::Stream s) {
+  auto repeat = [&](const array& unmapped, int size) {
+    auto shape = unmapped.shape();
+    shape.insert(shape.begin(), size);
+    return mx::broadcast_to(unmapped, shape, s);
+  };
+  return {
+      a_axis < 0 ? repeat(a, b.shape(b_axis)) : map_to_front(a, a_axis, s),
+      b_axis < 0 ? repeat(b, a.shape(a_axis)) : map_to_front(b, b_axis, s)};
+}
+
+} // namespace
+
+array max_pool_node(const array& x, const Window& w, mx::Stream s) {
+  return single_output<MaxPool>(
+      output_shape(w, x.shape()), x.dtype(), {mx::contiguous(x, false, s)}, s,
+      w, false);
+}
+
+MaxPoolOutputs
+max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
+  auto shape = output_shape(w, x.shape());
+  auto outputs = array::make_arrays(
+      {shape, shape, extent_shape(w, x.shape())},
+      {x.dtype(), offsets_dtype(w), mx::uint8},
+      std::make_shared<MaxPool>(s, w, true), {mx::contiguous(x, false, s)});
+  return {
+      outputs[0], mx::stop_gradient(outputs[1], s),
+      mx::stop_gradient(outputs[2], s)};
+}
+
+array max_pool_indices_node(
+    const MaxPoolOutputs& outputs,
+    const Window& w,
+    mx::Stream s) {
+  return single_output<MaxPoolGather>(
+      outputs.offsets.shape(), mx::uint32,
+      {mx::contiguous(outputs.offsets, false, s), outputs.extent}, s, w);
+}
+
+array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
+  if (x.is_tracer()) {
+    return avg_pool_traced_node(x, w, s).first;
+  }
+  return single_output<AvgPool>(
+      output_shape(w, x.shape()), x.dtype(), {mx::contiguous(x, false, s)}, s,
+      w, false);
+}
+
+// MaxPool
+
+bool MaxPool::is_equivalent(const Primitive& other) const {
+  return Pooling::is_equivalent(other) &&
+      traced_ == static_cast<const MaxPool&>(other).traced_;
+}
+
+std::vector<mx::Shape> MaxPool::output_shapes(const Arrays& inputs) {
+  auto& x_shape = inputs[0].shape();
+  auto shape = output_shape(window_, x_shape);
+  if (!traced_) {
+    return {shape};
+  }
+  return {shape, shape, extent_shape(window_, x_shape)};
+}
+
+std::vector<array>
+MaxPool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+  // jvp is not handed the outputs; compile merges this node with the primal.
+  auto saved = max_pool_traced_node(primals[0], window_, stream());
+  auto dy = max_pool_gather_node(
+      saved.offsets, saved.extent, tangents[0], window_, stream());
+  if (!traced_) {
+    return {dy};
+  }
+  return {
+      dy, mx::zeros_like(saved.offsets, stream()),
+      mx::zeros_like(saved.extent, stream())};
+}
+
+std::vector<array> MaxPool::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays& outputs) {
+  auto saved = traced_
+      ? MaxPoolOutputs{outputs[0], mx::stop_gradient(outputs[1], stream()),
+                       mx::stop_gradient(outputs[2], stream())}
+      : max_pool_traced_node(primals[0], window_, stream());
+  return {max_pool_scatter_node(
+      saved.offsets, saved.extent, cotangents[0], window_, stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+MaxPool::vmap(const Arrays& inputs, const Axes& axes) {
+  auto x = map_to_front(inputs[0], axes[0], stream());
+  if (!traced_) {
+    return {{max_pool_node(x, window_, stream())}, {0}};
+  }
+  auto outputs = max_pool_traced_node(x, window_, stream());
+  return {{outputs.y, outputs.offsets, outputs.extent}, {0, 0, -1}};
+}
+
+// MaxPoolScatter
+
+std::vector<mx::Shape> MaxPoolScatter::output_shapes(const Arrays& inputs) {
+  return {input_shape(inputs[0].shape(), inputs[1].shape())};
+}
+
+std::vector<array> MaxPoolScatter::jvp(
+    const Arrays& primals,
+    const Arrays& tangents,
+    const Axes&) {
+  return {max_pool_scatter_node(
+      primals[0], primals[1], tangents[0], window_, stream())};
+}
+
+std::vector<array> MaxPoolScatter::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays&) {
+  return {max_pool_gather_node(
+      primals[0], primals[1], cotangents[0], window_, stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+MaxPoolScatter::vmap(const Arrays& inputs, const Axes& axes) {
+  auto [offsets, dy] =
+      map_to_front(inputs[0], axes[0], inputs[2], axes[2], stream());
+  return {
+      {max_pool_scatter_node(offsets, inputs[1], dy, window_, stream())}, {0}};
+}
+
+// MaxPoolGather
+
+std::vector<mx::Shape> MaxPoolGather::output_shapes(const Arrays& inputs) {
+  return {inputs[0].shape()};
+}
+
+std::vector<array>
+MaxPoolGather::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+  return {max_pool_gather_node(
+      primals[0], primals[1], tangents[0], window_, stream())};
+}
+
+std::vector<array> MaxPoolGather::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays&) {
+  return {max_pool_scatter_node(
+      primals[0], primals[1], cotangents[0], window_, stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+MaxPoolGather::vmap(const Arrays& inputs, const Axes& axes) {
+  if (inputs.size() == 2) {
+    auto offsets = map_to_front(inputs[0], axes[0], stream());
+    MaxPoolOutputs outputs{offsets, offsets, inputs[1]};
+    return {{max_pool_indices_node(outputs, window_, stream())}, {0}};
+  }
+  auto [offsets, t] =
+      map_to_front(inputs[0], axes[0], inputs[2], axes[2], stream());
+  return {
+      {max_pool_gather_node(offsets, inputs[1], t, window_, stream())}, {0}};
+}
+
+// AvgPool
+
+bool AvgPool::is_equivalent(const Primitive& other) const {
+  return Pooling::is_equivalent(other) &&
+      traced_ == static_cast<const AvgPool&>(other).traced_;
+}
+
+std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
+  auto& x_shape = inputs[0].shape();
+  auto shape = output_shape(window_, x_shape);
+  if (!traced_) {
+    return {shape};
+  }
+  return {shape, extent_shape(window_, x_shape)};
+}
+
+std::vector<array>
+AvgPool::jvp(const Arrays&, const Arrays& tangents, const Axes&) {
+  auto [dy, extent] = avg_pool_traced_node(tangents[0], window_, stream());
+  if (!traced_) {
+    return {dy};
+  }
+  return {dy, mx::zeros_like(extent, stream())};
+}
+
+std::vector<array> AvgPool::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays& outputs) {
+  auto extent = traced_
+      ? mx::stop_gradient(outputs[1], stream())
+      : avg_pool_traced_node(primals[0], window_, stream()).second;
+  return {avg_pool_grad_node(extent, cotangents[0], window_, stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+AvgPool::vmap(const Arrays& inputs, const Axes& axes) {
+  auto x = map_to_front(inputs[0], axes[0], stream());
+  if (!traced_) {
+    return {{avg_pool_node(x, window_, stream())}, {0}};
+  }
+  auto [y, extent] = avg_pool_traced_node(x, window_, stream());
+  return {{y, extent}, {0, -1}};
+}
+
+// AvgPoolGrad
+
+std::vector<mx::Shape> AvgPoolGrad::output_shapes(const Arrays& inputs) {
+  return {input_shape(inputs[1].shape(), inputs[0].shape())};
+}
+
+std::vector<array> AvgPoolGrad::jvp(
+    const Arrays& primals,
+    const Arrays& tangents,
+    const Axes&) {
+  return {avg_pool_grad_node(primals[0], tangents[0], window_, stream())};
+}
+
+std::vector<array> AvgPoolGrad::vjp(
+    const Arrays&,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays&) {
+  return {avg_pool_traced_node(cotangents[0], window_, stream()).first};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+AvgPoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
+  auto dy = map_to_front(inputs[1], axes[1], stream());
+  return {{avg_pool_grad_node(inputs[0], dy, window_, stream())}, {0}};
+}
+
+} // namespace mlx_pooling

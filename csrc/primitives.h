@@ -1,0 +1,137 @@
+#pragma once
+
+#include "backend.h"
+#include "mlx/primitives.h"
+#include "window.h"
+
+// The five linear maps of pooling and how each differentiates into another:
+//
+//   MaxPool        x -> y (, offsets, extent)
+//   MaxPoolScatter (offsets, extent, dy) -> dx       adjoint of Gather
+//   MaxPoolGather  (offsets, extent, t) -> t at the maxima
+//   AvgPool        x -> y (, extent)
+//   AvgPoolGrad    (extent, dy) -> dx                adjoint of AvgPool
+//
+// `offsets` holds the window-local tap of each maximum. `extent` has no
+// elements: its shape, (*spatial, 0), tells the adjoint how large the input
+// was, also when a shapeless compile changes it, without keeping x alive.
+// Arrays are (*batch, *spatial, C) with any number of batch axes, so that
+// vmap only adds one.
+
+namespace mlx_pooling {
+
+class Pooling : public mlx::core::Primitive {
+ public:
+  Pooling(mlx::core::Stream stream, Window window)
+      : Primitive(stream), window_(std::move(window)) {}
+
+  using array = mlx::core::array;
+  using Arrays = std::vector<mlx::core::array>;
+  using Shapes = std::vector<mlx::core::Shape>;
+  using Axes = std::vector<int>;
+
+  void eval_cpu(const Arrays& inputs, Arrays& outputs) override;
+  void eval_gpu(const Arrays& inputs, Arrays& outputs) override;
+
+  bool is_equivalent(const Primitive& other) const override {
+    return window_ == static_cast<const Pooling&>(other).window_;
+  }
+
+ protected:
+  // Computes allocated, non-empty outputs.
+  virtual void
+  run(const Backend& on, const Arrays& inputs, Arrays& outputs) = 0;
+
+  Window window_;
+};
+
+#define MLX_POOLING_DECLARE(NAME)                                        \
+  const char* name() const override {                                    \
+    return #NAME;                                                        \
+  }                                                                      \
+  void run(const Backend& on, const Arrays& inputs, Arrays& outputs)     \
+      override;                                                          \
+  Arrays jvp(                                                            \
+      const Arrays& primals, const Arrays& tangents, const Axes& argnums) \
+      override;                                                          \
+  Arrays vjp(                                                            \
+      const Arrays& primals,                                             \
+      const Arrays& cotangents,                                          \
+      const Axes& argnums,                                               \
+      const Arrays& outputs) override;                                   \
+  std::pair<Arrays, Axes> vmap(const Arrays& inputs, const Axes& axes)   \
+      override;                                                          \
+  Shapes output_shapes(const Arrays& inputs) override;
+
+class MaxPool : public Pooling {
+ public:
+  MaxPool(mlx::core::Stream stream, Window window, bool traced)
+      : Pooling(stream, std::move(window)), traced_(traced) {}
+
+  MLX_POOLING_DECLARE(MaxPool)
+  bool is_equivalent(const Primitive& other) const override;
+
+ private:
+  bool traced_; // also writes offsets and extent
+};
+
+class MaxPoolScatter : public Pooling {
+ public:
+  using Pooling::Pooling;
+  MLX_POOLING_DECLARE(MaxPoolScatter)
+};
+
+// Without t it gathers from the grid of flat spatial positions: its output is
+// the indices of the maxima.
+class MaxPoolGather : public Pooling {
+ public:
+  using Pooling::Pooling;
+  MLX_POOLING_DECLARE(MaxPoolGather)
+};
+
+class AvgPool : public Pooling {
+ public:
+  AvgPool(mlx::core::Stream stream, Window window, bool traced)
+      : Pooling(stream, std::move(window)), traced_(traced) {}
+
+  MLX_POOLING_DECLARE(AvgPool)
+  bool is_equivalent(const Primitive& other) const override;
+
+ private:
+  bool traced_; // also writes extent
+};
+
+class AvgPoolGrad : public Pooling {
+ public:
+  using Pooling::Pooling;
+  MLX_POOLING_DECLARE(AvgPoolGrad)
+};
+
+#undef MLX_POOLING_DECLARE
+
+// The graph nodes. Inputs may have any strides; arguments are not checked.
+
+struct MaxPoolOutputs {
+  mlx::core::array y;
+  mlx::core::array offsets;
+  mlx::core::array extent;
+};
+
+mlx::core::array
+max_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
+
+MaxPoolOutputs max_pool_traced_node(
+    const mlx::core::array& x,
+    const Window& w,
+    mlx::core::Stream s);
+
+// Flat spatial positions of the maxima, uint32.
+mlx::core::array max_pool_indices_node(
+    const MaxPoolOutputs& outputs,
+    const Window& w,
+    mlx::core::Stream s);
+
+mlx::core::array
+avg_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
+
+} // namespace mlx_pooling

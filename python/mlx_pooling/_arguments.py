@@ -1,0 +1,110 @@
+"""Python's ways of writing window sizes, turned into a checked ``Window``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from ._ext import Window
+
+IntOrInts: TypeAlias = int | Sequence[int]
+Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]]
+
+
+def make_window(
+    name: str,
+    axes: int,
+    kernel_size: IntOrInts,
+    stride: IntOrInts | None,
+    padding: Padding,
+    dilation: IntOrInts,
+    *,
+    ceil_mode: bool,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Window:
+    """Build the ``Window`` of an operation over ``axes`` spatial axes.
+
+    Raises:
+        ValueError: For a wrong number or type of sizes, or one out of range.
+    """
+    kernel = _sizes(name, "kernel_size", kernel_size, axes)
+    pads = _pads(name, padding, axes)
+    return Window(
+        name,
+        kernel,
+        kernel if stride is None else _sizes(name, "stride", stride, axes),
+        [low for low, _ in pads],
+        [high for _, high in pads],
+        _sizes(name, "dilation", dilation, axes),
+        _flag(name, "ceil_mode", ceil_mode),
+        _flag(name, "count_include_pad", count_include_pad),
+        _divisor(name, divisor_override),
+    )
+
+
+def _sizes(name: str, argument: str, value: object, axes: int) -> list[int]:
+    if isinstance(value, (list, tuple)):
+        sizes = [_integer(v) for v in value]
+    else:
+        sizes = [_integer(value)] * axes
+    if len(sizes) != axes or None in sizes:
+        plural = "s" if axes > 1 else ""
+        raise ValueError(
+            f"[{name}] '{argument}' must be an integer or a tuple containing "
+            f"{axes} integer{plural}"
+        )
+    return _fitting(name, argument, sizes)
+
+
+def _pads(name: str, value: object, axes: int) -> list[list[int]]:
+    """Return a low and a high padding for each axis."""
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(v, (list, tuple)) for v in value
+    ):
+        pairs = [
+            [_integer(v) for v in pair] if isinstance(pair, (list, tuple)) else []
+            for pair in value
+        ]
+        if len(pairs) != axes or any(len(p) != 2 or None in p for p in pairs):
+            raise ValueError(
+                f"[{name}] 'padding' must be an integer, a tuple containing {axes} "
+                f"integer{'s' if axes > 1 else ''} or a tuple containing {axes} "
+                f"(lo, hi) pair{'s' if axes > 1 else ''}"
+            )
+        return [_fitting(name, "padding", pair) for pair in pairs]
+    return [[pad, pad] for pad in _sizes(name, "padding", value, axes)]
+
+
+def _integer(value: object) -> int | None:
+    """Return ``value`` as an int, or None: a bool or a float is no size."""
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return None
+    return operator.index(value)
+
+
+def _fitting(name: str, argument: str, sizes: list[int]) -> list[int]:
+    """Refuse what cannot be handed to C++, which checks the actual range."""
+    if any(not -(2**63) <= size < 2**63 for size in sizes):
+        raise ValueError(
+            f"[{name}] '{argument}' must fit in 64 bits but got {tuple(sizes)}."
+        )
+    return sizes
+
+
+def _flag(name: str, argument: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"[{name}] '{argument}' must be a bool but got {value!r}.")
+    return value
+
+
+def _divisor(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    divisor = _integer(value)
+    if divisor is None:
+        raise TypeError(
+            f"[{name}] 'divisor_override' must be an integer or None but got {value!r}."
+        )
+    return _fitting(name, "divisor_override", [divisor])[0]
