@@ -85,7 +85,7 @@ NB_MODULE(_ext, m) {
       [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
         return mlx_pooling::max_pool(checked_array(x, window), window, stream);
       },
-      "x"_a, "window"_a, "stream"_a = nb::none(),
+      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
           "def max_pool(x: mlx.core.array, window: Window, stream: "
           "mlx.core.Stream | mlx.core.Device | None = None) -> "
@@ -97,7 +97,7 @@ NB_MODULE(_ext, m) {
         return mlx_pooling::max_pool_with_indices(
             checked_array(x, window), window, stream);
       },
-      "x"_a, "window"_a, "stream"_a = nb::none(),
+      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
           "def max_pool_with_indices(x: mlx.core.array, window: Window, "
           "stream: mlx.core.Stream | mlx.core.Device | None = None) -> "
@@ -108,7 +108,7 @@ NB_MODULE(_ext, m) {
       [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
         return mlx_pooling::avg_pool(checked_array(x, window), window, stream);
       },
-      "x"_a, "window"_a, "stream"_a = nb::none(),
+      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
           "def avg_pool(x: mlx.core.array, window: Window, stream: "
           "mlx.core.Stream | mlx.core.Device | None = None) -> "

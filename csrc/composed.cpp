@@ -156,6 +156,12 @@ array winning_tap(const array& windows, const array& valid, mx::Stream s) {
       mx::greater_equal(last_nan, array(0), s), last_nan, first_top, s);
 }
 
+// Half types as float32, so that sums, those of gradients too, round once.
+array accumulable(const array& x, mx::Stream s) {
+  bool is_half = x.dtype() == mx::float16 || x.dtype() == mx::bfloat16;
+  return is_half ? mx::astype(x, mx::float32, s) : x;
+}
+
 // What each output of an average is divided by, shaped (*outputs, 1).
 array divisors(
     const array& x,
@@ -198,8 +204,8 @@ array pick(
 std::pair<array, array>
 composed_max_pool(const array& x, const Window& window, mx::Stream s) {
   auto pooled = pooled_axes(x, window);
-  auto padding_value = lowest(x.dtype());
-  auto windows = x;
+  auto windows = accumulable(x, s);
+  auto padding_value = lowest(windows.dtype());
   for (auto& axis : pooled) {
     windows = windows_along(windows, axis, padding_value, s);
   }
@@ -210,13 +216,12 @@ composed_max_pool(const array& x, const Window& window, mx::Stream s) {
   auto positions = mx::broadcast_to(
       tap_positions(pooled, s), windows.shape(), s);
   return {
-      pick(windows, is_winner, padding_value, s),
+      mx::astype(pick(windows, is_winner, padding_value, s), x.dtype(), s),
       pick(positions, is_winner, array(~uint32_t{0}), s)};
 }
 
 array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {
-  bool is_half = x.dtype() == mx::float16 || x.dtype() == mx::bfloat16;
-  auto total = is_half ? mx::astype(x, mx::float32, s) : x;
+  auto total = accumulable(x, s);
   auto zero = array(0.0f, total.dtype());
   for (auto& axis : pooled_axes(x, window)) {
     total = mx::sum(windows_along(total, axis, zero, s), -1, false, s);

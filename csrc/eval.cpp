@@ -27,11 +27,6 @@ Geometry geometry_of_parts(
   return geometry;
 }
 
-Geometry
-geometry_of(const Window& window, const array& y, const array& extent) {
-  return Geometry(window, input_shape(y.shape(), extent.shape()));
-}
-
 } // namespace
 
 void Pooling::eval_cpu(const Arrays& inputs, Arrays& outputs) {
@@ -57,7 +52,7 @@ void MaxPoolScatter::run(
     const Backend& on,
     const Arrays& inputs,
     Arrays& outputs) {
-  auto geometry = geometry_of(window_, inputs[0], inputs[1]);
+  Geometry geometry(window_, outputs[0].shape());
   on.max_pool_scatter(geometry, inputs[0], inputs[2], outputs[0], stream());
 }
 
@@ -65,7 +60,8 @@ void MaxPoolGather::run(
     const Backend& on,
     const Arrays& inputs,
     Arrays& outputs) {
-  auto geometry = geometry_of(window_, inputs[0], inputs[1]);
+  Geometry geometry(
+      window_, input_shape(inputs[1].shape(), inputs[0].shape()));
   on.max_pool_gather(
       geometry, inputs[0], inputs.size() == 3 ? &inputs[2] : nullptr,
       outputs[0], stream());

@@ -153,16 +153,15 @@ mx::Shape output_shape(const Window& window, const mx::Shape& x_shape) {
   return shape;
 }
 
-mx::Shape extent_shape(const Window& window, const mx::Shape& x_shape) {
-  mx::Shape extent(x_shape.end() - 1 - window.spatial_axes(), x_shape.end());
+mx::Shape extent_shape(const mx::Shape& x_shape) {
+  auto extent = x_shape;
   extent.back() = 0;
   return extent;
 }
 
-mx::Shape input_shape(const mx::Shape& y_shape, const mx::Shape& extent) {
-  mx::Shape shape = y_shape;
-  auto spatial = extent.size() - 1;
-  std::copy_n(extent.begin(), spatial, shape.end() - 1 - spatial);
+mx::Shape input_shape(const mx::Shape& extent, const mx::Shape& y_shape) {
+  auto shape = extent;
+  shape.back() = y_shape.back();
   return shape;
 }
 

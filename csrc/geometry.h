@@ -81,14 +81,12 @@ mlx::core::Shape output_shape(
     const Window& window,
     const mlx::core::Shape& x_shape);
 
-// (*spatial, 0): the input's spatial size as the shape of an empty array.
-mlx::core::Shape extent_shape(
-    const Window& window,
-    const mlx::core::Shape& x_shape);
+// The shape of x as that of an array without elements: no channels.
+mlx::core::Shape extent_shape(const mlx::core::Shape& x_shape);
 
-// The shape of x, from the shape of y and the extent of x.
+// The shape of x, from its extent and an array of as many channels.
 mlx::core::Shape input_shape(
-    const mlx::core::Shape& y_shape,
-    const mlx::core::Shape& extent);
+    const mlx::core::Shape& extent,
+    const mlx::core::Shape& y_shape);
 
 } // namespace mlx_pooling

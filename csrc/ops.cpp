@@ -117,7 +117,9 @@ std::pair<array, array> max_pool_with_indices(
   }
   check_offsets(window);
   auto outputs = max_pool_traced_node(x, window, s);
-  return {outputs.y, max_pool_indices_node(outputs, window, s)};
+  return {
+      outputs.y,
+      max_pool_indices_node(outputs.offsets, outputs.extent, window, s)};
 }
 
 array avg_pool(

@@ -39,7 +39,7 @@ array max_pool_scatter_node(
     const Window& w,
     mx::Stream s) {
   return single_output<MaxPoolScatter>(
-      input_shape(dy.shape(), extent.shape()), dy.dtype(),
+      input_shape(extent.shape(), dy.shape()), dy.dtype(),
       {mx::contiguous(offsets, false, s), extent, mx::contiguous(dy, false, s)},
       s, w);
 }
@@ -59,7 +59,7 @@ array max_pool_gather_node(
 std::pair<array, array>
 avg_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
   auto outputs = array::make_arrays(
-      {output_shape(w, x.shape()), extent_shape(w, x.shape())},
+      {output_shape(w, x.shape()), extent_shape(x.shape())},
       {x.dtype(), mx::uint8}, std::make_shared<AvgPool>(s, w, true),
       {mx::contiguous(x, false, s)});
   return {outputs[0], mx::stop_gradient(outputs[1], s)};
@@ -71,30 +71,33 @@ array avg_pool_grad_node(
     const Window& w,
     mx::Stream s) {
   return single_output<AvgPoolGrad>(
-      input_shape(dy.shape(), extent.shape()), dy.dtype(),
+      input_shape(extent.shape(), dy.shape()), dy.dtype(),
       {extent, mx::contiguous(dy, false, s)}, s, w);
 }
 
-// vmap adds one batch axis in front. An extent is never mapped.
-
-array map_to_front(const array& a, int axis, mx::Stream s) {
-  return mx::moveaxis(a, axis, 0, s);
-}
-
-std::pair<array, array> map_to_front(
-    const array& a,
-    int a_axis,
-    const array& b,
-    int b_axis,
+// vmap adds one batch axis, in front of every input; an unmapped one (axis -1)
+// is repeated, since MLX cannot move the axis of an unmapped output.
+std::vector<array> map_to_front(
+    const std::vector<array>& inputs,
+    const std::vector<int>& axes,
     mx::Stream s) {
-  auto repeat = [&](const array& unmapped, int size) {
-    auto shape = unmapped.shape();
-    shape.insert(shape.begin(), size);
-    return mx::broadcast_to(unmapped, shape, s);
-  };
-  return {
-      a_axis < 0 ? repeat(a, b.shape(b_axis)) : map_to_front(a, a_axis, s),
-      b_axis < 0 ? repeat(b, a.shape(a_axis)) : map_to_front(b, b_axis, s)};
+  int mapped_size = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (axes[i] >= 0) {
+      mapped_size = inputs[i].shape(axes[i]);
+    }
+  }
+  std::vector<array> mapped;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (axes[i] >= 0) {
+      mapped.push_back(mx::moveaxis(inputs[i], axes[i], 0, s));
+    } else {
+      auto shape = inputs[i].shape();
+      shape.insert(shape.begin(), mapped_size);
+      mapped.push_back(mx::broadcast_to(inputs[i], shape, s));
+    }
+  }
+  return mapped;
 }
 
 } // namespace
@@ -109,7 +112,7 @@ MaxPoolOutputs
 max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
   auto shape = output_shape(w, x.shape());
   auto outputs = array::make_arrays(
-      {shape, shape, extent_shape(w, x.shape())},
+      {shape, shape, extent_shape(x.shape())},
       {x.dtype(), offsets_dtype(w), mx::uint8},
       std::make_shared<MaxPool>(s, w, true), {mx::contiguous(x, false, s)});
   return {
@@ -118,12 +121,13 @@ max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
 }
 
 array max_pool_indices_node(
-    const MaxPoolOutputs& outputs,
+    const array& offsets,
+    const array& extent,
     const Window& w,
     mx::Stream s) {
   return single_output<MaxPoolGather>(
-      outputs.offsets.shape(), mx::uint32,
-      {mx::contiguous(outputs.offsets, false, s), outputs.extent}, s, w);
+      offsets.shape(), mx::uint32,
+      {mx::contiguous(offsets, false, s), extent}, s, w);
 }
 
 array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
@@ -148,7 +152,7 @@ std::vector<mx::Shape> MaxPool::output_shapes(const Arrays& inputs) {
   if (!traced_) {
     return {shape};
   }
-  return {shape, shape, extent_shape(window_, x_shape)};
+  return {shape, shape, extent_shape(x_shape)};
 }
 
 std::vector<array>
@@ -180,18 +184,18 @@ std::vector<array> MaxPool::vjp(
 
 std::pair<std::vector<array>, std::vector<int>>
 MaxPool::vmap(const Arrays& inputs, const Axes& axes) {
-  auto x = map_to_front(inputs[0], axes[0], stream());
+  auto x = map_to_front(inputs, axes, stream())[0];
   if (!traced_) {
     return {{max_pool_node(x, window_, stream())}, {0}};
   }
   auto outputs = max_pool_traced_node(x, window_, stream());
-  return {{outputs.y, outputs.offsets, outputs.extent}, {0, 0, -1}};
+  return {{outputs.y, outputs.offsets, outputs.extent}, {0, 0, 0}};
 }
 
 // MaxPoolScatter
 
 std::vector<mx::Shape> MaxPoolScatter::output_shapes(const Arrays& inputs) {
-  return {input_shape(inputs[0].shape(), inputs[1].shape())};
+  return {input_shape(inputs[1].shape(), inputs[2].shape())};
 }
 
 std::vector<array> MaxPoolScatter::jvp(
@@ -213,10 +217,9 @@ std::vector<array> MaxPoolScatter::vjp(
 
 std::pair<std::vector<array>, std::vector<int>>
 MaxPoolScatter::vmap(const Arrays& inputs, const Axes& axes) {
-  auto [offsets, dy] =
-      map_to_front(inputs[0], axes[0], inputs[2], axes[2], stream());
+  auto in = map_to_front(inputs, axes, stream());
   return {
-      {max_pool_scatter_node(offsets, inputs[1], dy, window_, stream())}, {0}};
+      {max_pool_scatter_node(in[0], in[1], in[2], window_, stream())}, {0}};
 }
 
 // MaxPoolGather
@@ -242,15 +245,11 @@ std::vector<array> MaxPoolGather::vjp(
 
 std::pair<std::vector<array>, std::vector<int>>
 MaxPoolGather::vmap(const Arrays& inputs, const Axes& axes) {
-  if (inputs.size() == 2) {
-    auto offsets = map_to_front(inputs[0], axes[0], stream());
-    MaxPoolOutputs outputs{offsets, offsets, inputs[1]};
-    return {{max_pool_indices_node(outputs, window_, stream())}, {0}};
-  }
-  auto [offsets, t] =
-      map_to_front(inputs[0], axes[0], inputs[2], axes[2], stream());
-  return {
-      {max_pool_gather_node(offsets, inputs[1], t, window_, stream())}, {0}};
+  auto in = map_to_front(inputs, axes, stream());
+  auto out = in.size() == 2
+      ? max_pool_indices_node(in[0], in[1], window_, stream())
+      : max_pool_gather_node(in[0], in[1], in[2], window_, stream());
+  return {{out}, {0}};
 }
 
 // AvgPool
@@ -266,7 +265,7 @@ std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
   if (!traced_) {
     return {shape};
   }
-  return {shape, extent_shape(window_, x_shape)};
+  return {shape, extent_shape(x_shape)};
 }
 
 std::vector<array>
@@ -291,18 +290,18 @@ std::vector<array> AvgPool::vjp(
 
 std::pair<std::vector<array>, std::vector<int>>
 AvgPool::vmap(const Arrays& inputs, const Axes& axes) {
-  auto x = map_to_front(inputs[0], axes[0], stream());
+  auto x = map_to_front(inputs, axes, stream())[0];
   if (!traced_) {
     return {{avg_pool_node(x, window_, stream())}, {0}};
   }
   auto [y, extent] = avg_pool_traced_node(x, window_, stream());
-  return {{y, extent}, {0, -1}};
+  return {{y, extent}, {0, 0}};
 }
 
 // AvgPoolGrad
 
 std::vector<mx::Shape> AvgPoolGrad::output_shapes(const Arrays& inputs) {
-  return {input_shape(inputs[1].shape(), inputs[0].shape())};
+  return {input_shape(inputs[0].shape(), inputs[1].shape())};
 }
 
 std::vector<array> AvgPoolGrad::jvp(
@@ -322,8 +321,8 @@ std::vector<array> AvgPoolGrad::vjp(
 
 std::pair<std::vector<array>, std::vector<int>>
 AvgPoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
-  auto dy = map_to_front(inputs[1], axes[1], stream());
-  return {{avg_pool_grad_node(inputs[0], dy, window_, stream())}, {0}};
+  auto in = map_to_front(inputs, axes, stream());
+  return {{avg_pool_grad_node(in[0], in[1], window_, stream())}, {0}};
 }
 
 } // namespace mlx_pooling

@@ -13,8 +13,8 @@
 //   AvgPoolGrad    (extent, dy) -> dx                adjoint of AvgPool
 //
 // `offsets` holds the window-local tap of each maximum. `extent` has no
-// elements: its shape, (*spatial, 0), tells the adjoint how large the input
-// was, also when a shapeless compile changes it, without keeping x alive.
+// elements: its shape, that of x without channels, tells the adjoint how large
+// x was, also when a shapeless compile changes it, without keeping x alive.
 // Arrays are (*batch, *spatial, C) with any number of batch axes, so that
 // vmap only adds one.
 
@@ -127,7 +127,8 @@ MaxPoolOutputs max_pool_traced_node(
 
 // Flat spatial positions of the maxima, uint32.
 mlx::core::array max_pool_indices_node(
-    const MaxPoolOutputs& outputs,
+    const mlx::core::array& offsets,
+    const mlx::core::array& extent,
     const Window& w,
     mlx::core::Stream s);
 

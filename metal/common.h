@@ -1,1 +1,145 @@
-// tmp
+#pragma once
+
+#include <metal_stdlib>
+#include "params.h"
+
+using namespace metal;
+using namespace mlx_pooling;
+
+// Known when the pipeline is made, so that loops unroll and checks vanish.
+// The host numbers them in csrc/metal/launch.h.
+constant int kernel_d [[function_constant(0)]];
+constant int kernel_h [[function_constant(1)]];
+constant int kernel_w [[function_constant(2)]];
+constant int stride_d [[function_constant(3)]];
+constant int stride_h [[function_constant(4)]];
+constant int stride_w [[function_constant(5)]];
+constant int dilation_d [[function_constant(6)]];
+constant int dilation_h [[function_constant(7)]];
+constant int dilation_w [[function_constant(8)]];
+// Some window leaves the input along D or H.
+constant bool clip_rows [[function_constant(9)]];
+// Some tile of windows leaves the input along W.
+constant bool clip_columns [[function_constant(10)]];
+constant bool with_offsets [[function_constant(11)]];
+constant bool with_values [[function_constant(12)]];
+constant bool uniform_divisor [[function_constant(13)]];
+constant bool count_include_pad [[function_constant(14)]];
+
+#ifndef MLX_POOLING_INSTANTIATE
+#define MLX_POOLING_INSTANTIATE(name, ...) \
+  template [[host_name(name)]] [[kernel]] decltype(__VA_ARGS__) __VA_ARGS__;
+#endif
+
+// Consecutive channels, moved by one load or store.
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Pack {
+  T v[V];
+};
+
+template <int V, typename T>
+Pack<T, V> load(const device T* from) {
+  return *reinterpret_cast<const device Pack<T, V>*>(from);
+}
+
+template <int V, typename T>
+void store(device T* to, Pack<T, V> pack) {
+  *reinterpret_cast<device Pack<T, V>*>(to) = pack;
+}
+
+// What sums are accumulated in.
+template <typename T>
+struct Accumulator {
+  using type = T;
+};
+template <>
+struct Accumulator<half> {
+  using type = float;
+};
+template <>
+struct Accumulator<bfloat> {
+  using type = float;
+};
+
+template <typename T>
+T lowest() {
+  return numeric_limits<T>::lowest();
+}
+template <>
+inline float lowest<float>() {
+  return -INFINITY;
+}
+template <>
+inline half lowest<half>() {
+  return half(-INFINITY);
+}
+template <>
+inline bfloat lowest<bfloat>() {
+  return bfloat(-INFINITY);
+}
+
+// Sums, rounded once.
+template <typename T, int V, typename A>
+Pack<T, V> rounded(const thread A* sums) {
+  Pack<T, V> pack;
+  for (int i = 0; i < V; ++i) {
+    pack.v[i] = T(sums[i]);
+  }
+  return pack;
+}
+
+template <typename T>
+bool is_nan(T v) {
+  return v != v;
+}
+
+// A range of taps, windows or columns: [first, last).
+template <typename Index>
+struct Range {
+  Index first;
+  Index last;
+};
+
+template <typename Index>
+bool is_empty(Range<Index> range) {
+  return range.first >= range.last;
+}
+
+// The thread's place: TW neighbours along W of one row, V channels.
+template <typename Index>
+struct Place {
+  Index channel;
+  Index first; // position along W
+  Index row; // among batch * depth * height
+  Index n;
+  Index d;
+  Index h;
+};
+
+template <typename Index, int V, int TW>
+Place<Index>
+place(uint3 thread_at, int64_t first_row, int64_t depth, int64_t height) {
+  Place<Index> at;
+  at.channel = Index(thread_at.x) * V;
+  at.first = Index(thread_at.y) * TW;
+  at.row = Index(thread_at.z) + Index(first_row);
+  const Index plane = at.row / Index(height);
+  at.h = at.row - plane * Index(height);
+  at.n = plane / Index(depth);
+  at.d = plane - at.n * Index(depth);
+  return at;
+}
+
+// First channel of the thread's position `t`, in an array of that width.
+template <typename Index>
+Index own_element(Place<Index> at, int t, int64_t width, int64_t channels) {
+  return (at.row * Index(width) + at.first + t) * Index(channels) + at.channel;
+}
+
+// The taps, of a window that starts at `start`, inside an axis of size `in`.
+template <typename Index>
+Range<Index> valid_taps(Index start, Index in, Index taps, Index dilation) {
+  const Index first = start < 0 ? (-start - 1) / dilation + 1 : Index(0);
+  const Index last = start < in ? (in - start - 1) / dilation + 1 : Index(0);
+  return {first, min(last, taps)};
+}

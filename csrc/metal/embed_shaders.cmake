@@ -4,6 +4,9 @@
 set(shader_files
     params.h
     common.h
+    windows.h
+    covers.h
+    divisor.h
     max_pool.metal
     max_pool_scatter.metal
     max_pool_gather.metal

@@ -38,8 +38,8 @@ def make_window(
         [low for low, _ in pads],
         [high for _, high in pads],
         _sizes(name, "dilation", dilation, axes),
-        _flag(name, "ceil_mode", ceil_mode),
-        _flag(name, "count_include_pad", count_include_pad),
+        check_flag(name, "ceil_mode", ceil_mode),
+        check_flag(name, "count_include_pad", count_include_pad),
         _divisor(name, divisor_override),
     )
 
@@ -79,9 +79,12 @@ def _pads(name: str, value: object, axes: int) -> list[list[int]]:
 
 def _integer(value: object) -> int | None:
     """Return ``value`` as an int, or None: a bool or a float is no size."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if isinstance(value, bool):
         return None
-    return operator.index(value)
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def _fitting(name: str, argument: str, sizes: list[int]) -> list[int]:
@@ -93,7 +96,8 @@ def _fitting(name: str, argument: str, sizes: list[int]) -> list[int]:
     return sizes
 
 
-def _flag(name: str, argument: str, value: object) -> bool:
+def check_flag(name: str, argument: str, value: object) -> bool:
+    """Return ``value`` if it is a bool, else raise TypeError."""
     if not isinstance(value, bool):
         raise TypeError(f"[{name}] '{argument}' must be a bool but got {value!r}.")
     return value

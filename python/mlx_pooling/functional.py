@@ -9,7 +9,7 @@ from typing import TypeAlias
 import mlx.core as mx
 
 from . import _ext
-from ._arguments import IntOrInts, Padding, make_window
+from ._arguments import IntOrInts, Padding, check_flag, make_window
 
 Stream: TypeAlias = mx.Stream | mx.Device | None
 
@@ -50,10 +50,11 @@ def max_pool1d(
         stream (Stream or Device, optional): Where to compute.
 
     Returns:
-        array or tuple(array, array): The maxima, ``(N, L_out, C)`` (without
-        ``N`` if ``x`` has none), in the dtype of ``x``; with ``return_indices``
-        also their flat positions ``l`` in the unpadded input as
-        uint32, ``4294967295`` where a window has no tap inside the input.
+        array or tuple(array, array): The maxima, ``(N, L_out, C)``
+        (without ``N`` if ``x`` has none), in the dtype of ``x``; with
+        ``return_indices`` also their flat positions in the unpadded input,
+        ``l``, as uint32; ``4294967295`` where a window
+        has no tap inside the input.
 
     Raises:
         ValueError: For a size of the wrong form or out of range, a window larger than
@@ -64,7 +65,7 @@ def max_pool1d(
     window = make_window(
         "max_pool1d", 1, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
     )
-    if return_indices:
+    if check_flag(window.name, "return_indices", return_indices):
         return _ext.max_pool_with_indices(x, window, stream)
     return _ext.max_pool(x, window, stream)
 
@@ -105,10 +106,11 @@ def max_pool2d(
         stream (Stream or Device, optional): Where to compute.
 
     Returns:
-        array or tuple(array, array): The maxima, ``(N, H_out, W_out, C)`` (without
-        ``N`` if ``x`` has none), in the dtype of ``x``; with ``return_indices``
-        also their flat positions ``h * W + w`` in the unpadded input as
-        uint32, ``4294967295`` where a window has no tap inside the input.
+        array or tuple(array, array): The maxima, ``(N, H_out, W_out, C)``
+        (without ``N`` if ``x`` has none), in the dtype of ``x``; with
+        ``return_indices`` also their flat positions in the unpadded input,
+        ``h * W + w``, as uint32; ``4294967295`` where a window
+        has no tap inside the input.
 
     Raises:
         ValueError: For a size of the wrong form or out of range, a window larger than
@@ -119,7 +121,7 @@ def max_pool2d(
     window = make_window(
         "max_pool2d", 2, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
     )
-    if return_indices:
+    if check_flag(window.name, "return_indices", return_indices):
         return _ext.max_pool_with_indices(x, window, stream)
     return _ext.max_pool(x, window, stream)
 
@@ -160,10 +162,11 @@ def max_pool3d(
         stream (Stream or Device, optional): Where to compute.
 
     Returns:
-        array or tuple(array, array): The maxima, ``(N, D_out, H_out, W_out, C)`` (without
-        ``N`` if ``x`` has none), in the dtype of ``x``; with ``return_indices``
-        also their flat positions ``(d * H + h) * W + w`` in the unpadded input as
-        uint32, ``4294967295`` where a window has no tap inside the input.
+        array or tuple(array, array): The maxima, ``(N, D_out, H_out, W_out, C)``
+        (without ``N`` if ``x`` has none), in the dtype of ``x``; with
+        ``return_indices`` also their flat positions in the unpadded input,
+        ``(d * H + h) * W + w``, as uint32; ``4294967295`` where a window
+        has no tap inside the input.
 
     Raises:
         ValueError: For a size of the wrong form or out of range, a window larger than
@@ -174,7 +177,7 @@ def max_pool3d(
     window = make_window(
         "max_pool3d", 3, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
     )
-    if return_indices:
+    if check_flag(window.name, "return_indices", return_indices):
         return _ext.max_pool_with_indices(x, window, stream)
     return _ext.max_pool(x, window, stream)
 

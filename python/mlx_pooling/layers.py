@@ -6,7 +6,7 @@ import mlx.core as mx
 from mlx.nn import Module
 
 from . import _ext
-from ._arguments import IntOrInts, Padding, make_window
+from ._arguments import IntOrInts, Padding, check_flag, make_window
 
 
 class _Pool(Module):
@@ -41,9 +41,10 @@ class _MaxPool(_Pool):
         return_indices: bool = False,
     ) -> None:
         super().__init__()
-        self._return_indices = return_indices
+        name = type(self).__name__
+        self._return_indices = check_flag(name, "return_indices", return_indices)
         self._window = make_window(
-            type(self).__name__,
+            name,
             self._spatial_axes,
             kernel_size,
             stride,

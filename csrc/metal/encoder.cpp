@@ -1,0 +1,71 @@
+#include "metal/encoder.h"
+
+#include "mlx/backend/metal/device.h"
+#include "shader_source.h"
+
+namespace mlx_pooling::metal {
+
+namespace mx = mlx::core;
+
+namespace {
+
+// Values must outlive the list, which points at them: bools need storage of
+// their own size.
+struct ConstantValues {
+  explicit ConstantValues(const Constants& constants) {
+    for (int i = 0; i < kConstants; ++i) {
+      if (is_bool(i)) {
+        bools[i] = constants[i] != 0;
+        list.emplace_back(&bools[i], MTL::DataTypeBool, i);
+      } else {
+        ints[i] = constants[i];
+        list.emplace_back(&ints[i], MTL::DataTypeInt, i);
+      }
+    }
+  }
+
+  std::array<int32_t, kConstants> ints{};
+  std::array<bool, kConstants> bools{};
+  mx::metal::MTLFCList list;
+};
+
+MTL::ComputePipelineState* pipeline(const Launch& launch, mx::Device on) {
+  auto& device = mx::metal::device(on);
+  // Libraries are kept by name, process-wide: the hash keeps another version
+  // of this package, or of the shaders, apart.
+  auto library = device.get_library(
+      "mlx_pooling_" + std::string(kShaderHash) + "_" + launch.name(),
+      [&] { return launch.source(); });
+  ConstantValues constants(launch.constants);
+  return device.get_kernel(
+      launch.name(), library, launch.specialized_name(), constants.list);
+}
+
+MTL::Size metal_size(Size size) {
+  return MTL::Size(size[0], size[1], size[2]);
+}
+
+} // namespace
+
+void encode(
+    const Launch& launch,
+    const std::vector<Binding>& bindings,
+    mx::Stream stream) {
+  auto& encoder = mx::metal::get_command_encoder(stream);
+  encoder.set_compute_pipeline_state(pipeline(launch, stream.device));
+  for (int i = 0; i < static_cast<int>(bindings.size()); ++i) {
+    auto& [data, is_output] = bindings[i];
+    if (data == nullptr) {
+      continue;
+    }
+    encoder.set_input_array(*data, i);
+    if (is_output) {
+      encoder.register_output_array(*data);
+    }
+  }
+  encoder.set_bytes(launch.params, kParamsIndex);
+  encoder.dispatch_threads(
+      metal_size(launch.grid), metal_size(launch.threadgroup));
+}
+
+} // namespace mlx_pooling::metal

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "metal/launch.h"
+#include "mlx/array.h"
+#include "mlx/stream.h"
+
+namespace mlx_pooling::metal {
+
+// An array bound to the buffer index of its place in a list; `data` is null
+// where the kernel's constants say that it is not used.
+struct Binding {
+  const mlx::core::array* data;
+  bool is_output = false;
+};
+
+// Queues a launch on the stream's GPU.
+void encode(
+    const Launch& launch,
+    const std::vector<Binding>& bindings,
+    mlx::core::Stream stream);
+
+} // namespace mlx_pooling::metal

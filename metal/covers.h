@@ -1,0 +1,89 @@
+#pragma once
+
+#include "common.h"
+
+// From inputs to the outputs whose windows contain them: backward kernels.
+
+// The windows of an axis of size `out` that may contain a position in
+// [reach_first, reach_last], both counted from the padding's edge.
+template <typename Index>
+Range<Index> covering_windows(
+    Index reach_first,
+    Index reach_last,
+    Index out,
+    Index span,
+    Index stride) {
+  const Index last_before = reach_first - span;
+  const Index first = last_before < 0 ? Index(0) : last_before / stride + 1;
+  return {first, min(out, reach_last / stride + 1)};
+}
+
+// The tap that a position is of a window starting `distance` before it; -1
+// where it is none.
+template <typename Index>
+Index tap_at(Index distance, Index taps, Index dilation) {
+  const bool is_tap = distance >= 0 && distance % dilation == 0 &&
+      distance / dilation < taps;
+  return is_tap ? distance / dilation : Index(-1);
+}
+
+// The windows around TW neighbouring inputs along W.
+template <typename Index>
+struct CoverTile {
+  Index reach_d; // position of the first input from the padding's edge
+  Index reach_h;
+  Index reach_w;
+  Range<Index> windows_d;
+  Range<Index> windows_h;
+  Range<Index> windows_w;
+};
+
+template <typename Index, int TW>
+CoverTile<Index> cover_tile(constant PoolParams& p, Place<Index> at) {
+  CoverTile<Index> tile;
+  tile.reach_d = at.d + Index(p.pad_lo[0]);
+  tile.reach_h = at.h + Index(p.pad_lo[1]);
+  tile.reach_w = at.first + Index(p.pad_lo[2]);
+  const Index span_d = Index(kernel_d - 1) * dilation_d + 1;
+  const Index span_h = Index(kernel_h - 1) * dilation_h + 1;
+  const Index span_w = Index(kernel_w - 1) * dilation_w + 1;
+  tile.windows_d = covering_windows<Index>(
+      tile.reach_d, tile.reach_d, p.out[0], span_d, stride_d);
+  tile.windows_h = covering_windows<Index>(
+      tile.reach_h, tile.reach_h, p.out[1], span_h, stride_h);
+  tile.windows_w = covering_windows<Index>(
+      tile.reach_w, tile.reach_w + (TW - 1), p.out[2], span_w, stride_w);
+  return tile;
+}
+
+// Whether windows of output row (d, h) contain the thread's input row; their
+// tap row is then kd, kh.
+template <typename Index>
+bool row_has_taps(
+    CoverTile<Index> tile,
+    Index d,
+    Index h,
+    thread Index& kd,
+    thread Index& kh) {
+  kd = tap_at<Index>(tile.reach_d - d * stride_d, kernel_d, dilation_d);
+  kh = tap_at<Index>(tile.reach_h - h * stride_h, kernel_h, dilation_h);
+  return kd >= 0 && kh >= 0;
+}
+
+// The tap along W that the thread's input `t` is of window w; -1 for none.
+template <typename Index>
+Index column_tap(CoverTile<Index> tile, int t, Index w) {
+  return tap_at<Index>(tile.reach_w + t - w * stride_w, kernel_w, dilation_w);
+}
+
+// First channel of output (d, h, w).
+template <typename Index>
+Index output_at(
+    constant PoolParams& p,
+    Place<Index> at,
+    Index d,
+    Index h,
+    Index w) {
+  const Index row = (at.n * Index(p.out[0]) + d) * Index(p.out[1]) + h;
+  return (row * Index(p.out[2]) + w) * Index(p.channels) + at.channel;
+}
