@@ -1,0 +1,93 @@
+// Puts the Metal backend, on the host encoder, in the place of the CPU backend
+// when asked to, and tells the tests what its launches did.
+
+#include <sstream>
+
+#include "backend.h"
+#include "host_encoder.h"
+#include "metal/plan.h"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace mlx_pooling {
+
+// csrc/cpu/backend.cpp, compiled under this name.
+const Backend& real_cpu_backend();
+
+const Backend& cpu_backend() {
+  return metal::settings().run_shaders ? metal_backend() : real_cpu_backend();
+}
+
+namespace metal {
+
+Settings& settings() {
+  static Settings settings;
+  return settings;
+}
+
+namespace {
+
+template <typename Values>
+void write_list(std::ostream& out, const Values& values) {
+  const char* separator = "[";
+  for (auto value : values) {
+    out << separator << value;
+    separator = ", ";
+  }
+  out << "]";
+}
+
+void write(std::ostream& out, const Launch& launch) {
+  out << "{\"kernel\": \"" << launch.kernel << "\", \"grid\": ";
+  write_list(out, launch.grid);
+  out << ", \"threadgroup\": ";
+  write_list(out, launch.threadgroup);
+  out << ", \"constants\": ";
+  write_list(out, launch.constants);
+  out << ", \"first_row\": " << launch.params.first_row;
+}
+
+void write(std::ostream& out, const Record& record) {
+  write(out, record.launch);
+  out << ", \"error\": \"" << record.error << "\", \"buffers\": [";
+  const char* separator = "";
+  for (auto& t : record.traffic) {
+    out << separator << "{\"loads\": " << t.loads << ", \"stores\": "
+        << t.stores << ", \"bytes\": " << t.bytes << "}";
+    separator = ", ";
+  }
+  out << "]}";
+}
+
+template <typename Items>
+const char* json(const Items& items) {
+  static std::string text;
+  std::ostringstream out;
+  const char* separator = "[";
+  for (auto& item : items) {
+    out << separator;
+    write(out, item);
+    separator = ",\n";
+  }
+  text = (items.empty() ? "[" : out.str()) + "]";
+  return text.c_str();
+}
+
+} // namespace
+} // namespace metal
+} // namespace mlx_pooling
+
+using namespace mlx_pooling;
+
+EXPORTED void run_shaders(bool run, int order) {
+  auto& settings = metal::settings();
+  settings.run_shaders = run;
+  settings.order = static_cast<metal::Order>(order);
+}
+
+// The launches since the last call, as JSON.
+EXPORTED const char* take_records() {
+  auto text = metal::json(metal::settings().records);
+  metal::settings().records.clear();
+  return text;
+}

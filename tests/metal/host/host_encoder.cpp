@@ -1,0 +1,381 @@
+// An encoder that runs launches on the CPU: it compiles the shader source that
+// a launch carries, binds exactly-sized buffers and calls the kernel for every
+// thread, watching each access to memory.
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <regex>
+#include <sstream>
+
+#include "host_encoder.h"
+#include "metal/encoder.h"
+#include "mlx/backend/cpu/encoder.h"
+
+namespace mlx_pooling::metal {
+
+namespace mx = mlx::core;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Position {
+  uint32_t x, y, z;
+};
+
+using Report = void (*)(const void* address, size_t size, bool is_write);
+
+// A compiled launch.
+struct Shader {
+  void (*set_report)(Report);
+  void (*set_constants)(const int32_t*);
+  bool (*is_constant)(const void*);
+  void (*run)(void* const* buffers, Position at);
+};
+
+std::string env(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value ? value : otherwise;
+}
+
+std::vector<std::smatch>
+matches(const std::string& text, const char* pattern) {
+  std::regex regex(pattern);
+  return {
+      std::sregex_iterator(text.begin(), text.end(), regex),
+      std::sregex_iterator()};
+}
+
+// One report per access of the source: no scalar replacement splits a vector.
+// Of thread sanitizer only its instrumentation is used.
+const char* kWatched = "-O1 -fno-tree-sra -fsanitize=thread";
+
+bool watches() {
+  return std::getenv("MLX_POOLING_SHADER_FLAGS") == nullptr;
+}
+
+const char* kReports = R"(
+#define UNWATCHED __attribute__((no_sanitize("thread")))
+static void (*report)(const void*, size_t, bool);
+#define REPORT(size)                                   \
+  UNWATCHED void __tsan_read##size(const void* p) {    \
+    report(p, size, false);                            \
+  }                                                    \
+  UNWATCHED void __tsan_write##size(const void* p) {   \
+    report(p, size, true);                             \
+  }
+extern "C" {
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit(void*) {}
+REPORT(1)
+REPORT(2)
+REPORT(4)
+REPORT(8)
+REPORT(16)
+UNWATCHED void __tsan_read_range(const void* p, size_t size) {
+  report(p, size, false);
+}
+UNWATCHED void __tsan_write_range(const void* p, size_t size) {
+  report(p, size, true);
+}
+UNWATCHED void set_report(void (*to)(const void*, size_t, bool)) {
+  report = to;
+}
+}
+struct Buffer {
+  void* data;
+  template <typename T>
+  UNWATCHED operator T*() const {
+    return static_cast<T*>(data);
+  }
+  UNWATCHED operator PoolParams&() const {
+    return *static_cast<PoolParams*>(data);
+  }
+};
+)";
+
+// C++ that gives constants and buffers their values, by the indices that the
+// source itself declares.
+std::string entry_points(const Launch& launch, const std::string& source) {
+  std::string assignments;
+  std::string addresses;
+  auto constant = R"(constant \w+ (\w+) \[\[function_constant\((\d+)\)\]\];)";
+  for (auto& match : matches(source, constant)) {
+    assignments += match.str(1) + " = values[" + match.str(2) + "];\n";
+    addresses += " || p == &" + match.str(1);
+  }
+  auto name = launch.kernel.substr(0, launch.kernel.find('<'));
+  auto signature = source.substr(source.find("[[kernel]] void " + name + "("));
+  signature = signature.substr(0, signature.find(") {"));
+  std::string arguments;
+  for (auto& match : matches(signature, R"(\[\[buffer\((\d+)\))")) {
+    arguments += "Buffer{buffers[" + match.str(1) + "]}, ";
+  }
+  return kReports +
+      ("extern \"C\" {\nUNWATCHED void set_constants(const int32_t* values) {\n" +
+       assignments +
+       "}\nUNWATCHED bool is_constant(const void* p) {\nreturn false" +
+       addresses + ";\n}\n" +
+       "UNWATCHED void run(void* const* buffers, uint3 at) {\n" +
+       launch.kernel + "(" + arguments + "at);\n}\n}\n");
+}
+
+void run_command(const std::string& command) {
+  if (std::system(command.c_str()) != 0) {
+    throw std::runtime_error("failed: " + command);
+  }
+}
+
+void compile(const fs::path& library, const std::string& source) {
+  auto file = [&](const char* extension) {
+    return fs::path(library).replace_extension(extension).string();
+  };
+  std::ofstream(file(".cpp")) << source;
+  auto compiler = env("CXX", "c++");
+  auto flags = env("MLX_POOLING_SHADER_FLAGS", kWatched);
+  // Metal 3.1 is based on C++14.
+  run_command(
+      compiler + " -std=c++14 -fPIC -Wall -Wextra -Werror -Wno-attributes " +
+      flags + " -isystem " + MLX_POOLING_HOST_INCLUDE + " -c -o " +
+      file(".o") + " " + file(".cpp"));
+  run_command(
+      compiler + " -shared " + (watches() ? "" : flags) + " -o " +
+      file(".tmp") + " " + file(".o"));
+  fs::rename(file(".tmp"), library);
+}
+
+std::string host_library() {
+  std::ifstream file(fs::path(MLX_POOLING_HOST_INCLUDE) / "metal_stdlib");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void access(const void* address, size_t size, bool is_write);
+
+Shader load(const Launch& launch) {
+  static std::map<std::string, Shader> loaded;
+  if (auto it = loaded.find(launch.kernel); it != loaded.end()) {
+    return it->second;
+  }
+  auto source = launch.source();
+  source += entry_points(launch, source);
+  auto flags = env("MLX_POOLING_SHADER_FLAGS", kWatched);
+  auto hash = std::hash<std::string>{}(source + flags + host_library());
+  fs::path folder = env(
+      "MLX_POOLING_SHADER_CACHE", fs::temp_directory_path() / "mlx_pooling");
+  fs::create_directories(folder);
+  auto library = folder / (launch.name() + "_" + std::to_string(hash) + ".so");
+  if (!fs::exists(library)) {
+    compile(library, source);
+  }
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    throw std::runtime_error(dlerror());
+  }
+  Shader shader;
+  auto resolve = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+        dlsym(handle, symbol));
+  };
+  resolve(shader.set_report, "set_report");
+  resolve(shader.set_constants, "set_constants");
+  resolve(shader.is_constant, "is_constant");
+  resolve(shader.run, "run");
+  shader.set_report(access);
+  return loaded[launch.kernel] = shader;
+}
+
+// A buffer as Metal would bind it: its start aligned, the array at its offset,
+// nothing behind it.
+struct Bound {
+  explicit Bound(const Binding& binding)
+      : binding(binding),
+        offset(binding.data->offset() % 16),
+        bytes(binding.data->nbytes()),
+        memory(new(std::align_val_t(16)) char[offset + bytes]) {
+    if (binding.is_output) {
+      writers.assign(bytes, 0);
+    } else {
+      std::memcpy(data(), binding.data->data<char>(), bytes);
+    }
+  }
+
+  char* data() const {
+    return memory.get() + offset;
+  }
+
+  Binding binding;
+  size_t offset;
+  size_t bytes;
+  struct Free {
+    void operator()(char* p) const {
+      operator delete[](p, std::align_val_t(16));
+    }
+  };
+  std::unique_ptr<char[], Free> memory;
+  std::vector<uint8_t> writers; // of each byte of an output
+  Traffic traffic;
+};
+
+// What the accesses of the running launch are checked against.
+struct Watch {
+  std::vector<Bound>* bound = nullptr;
+  const PoolParams* params = nullptr;
+  bool (*is_constant)(const void*) = nullptr;
+  std::jmp_buf stop;
+  std::string error;
+};
+
+Watch watch;
+
+[[noreturn]] void stop(const std::string& error) {
+  watch.error = error;
+  std::longjmp(watch.stop, 1);
+}
+
+void write_once(Bound& bound, size_t first, size_t size) {
+  for (auto i = first; i < first + size; ++i) {
+    if (bound.writers[i]++ != 0) {
+      stop("element written twice");
+    }
+  }
+}
+
+bool is_own_memory(const char* at) {
+  auto distance = reinterpret_cast<intptr_t>(at) -
+      reinterpret_cast<intptr_t>(__builtin_frame_address(0));
+  bool on_stack = std::abs(distance) < 64 * 1024;
+  auto* params = reinterpret_cast<const char*>(watch.params);
+  return on_stack || (at >= params && at < params + sizeof(PoolParams)) ||
+      watch.is_constant(at);
+}
+
+void access(const void* address, size_t size, bool is_write) {
+  auto* at = static_cast<const char*>(address);
+  for (auto& bound : *watch.bound) {
+    if (at < bound.data() || at >= bound.data() + bound.bytes) {
+      continue;
+    }
+    if (at + size > bound.data() + bound.bytes) {
+      stop("access past the end of a buffer");
+    }
+    if (reinterpret_cast<uintptr_t>(at) % size != 0) {
+      stop("misaligned access of " + std::to_string(size) + " bytes");
+    }
+    if (is_write != bound.binding.is_output) {
+      stop(is_write ? "write to an input" : "read of an output");
+    }
+    if (is_write) {
+      write_once(bound, at - bound.data(), size);
+    }
+    (is_write ? bound.traffic.stores : bound.traffic.loads) += 1;
+    bound.traffic.bytes += size;
+    return;
+  }
+  if (!is_own_memory(at)) {
+    stop(is_write ? "write outside every buffer" : "read outside every buffer");
+  }
+}
+
+void in_order(Size grid, Order order, const std::function<void(Position)>& visit) {
+  uint64_t count = uint64_t{grid[0]} * grid[1] * grid[2];
+  std::vector<uint64_t> sequence(count);
+  std::iota(sequence.begin(), sequence.end(), 0);
+  if (order == Order::reverse) {
+    std::reverse(sequence.begin(), sequence.end());
+  } else if (order == Order::shuffled) {
+    std::shuffle(sequence.begin(), sequence.end(), std::mt19937(0));
+  }
+  for (auto i : sequence) {
+    visit(
+        {static_cast<uint32_t>(i % grid[0]),
+         static_cast<uint32_t>(i / grid[0] % grid[1]),
+         static_cast<uint32_t>(i / grid[0] / grid[1])});
+  }
+}
+
+void check_all_written(const Bound& bound) {
+  auto missing = std::find(bound.writers.begin(), bound.writers.end(), 0);
+  if (missing != bound.writers.end()) {
+    watch.error = "byte " +
+        std::to_string(missing - bound.writers.begin()) + " of " +
+        std::to_string(bound.bytes) + " not written";
+  }
+}
+
+void check_limits(const Launch& launch) {
+  auto [x, y, z] = launch.threadgroup;
+  if (uint64_t{x} * y * z > 1024 || x * y * z == 0) {
+    watch.error = "threadgroup of illegal size";
+  }
+}
+
+void execute(const Launch& launch, std::vector<Binding> bindings) {
+  auto shader = load(launch);
+  auto params = launch.params;
+  std::vector<Bound> bound;
+  std::array<void*, kParamsIndex + 1> buffers{};
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    if (bindings[i].data != nullptr) {
+      bound.emplace_back(bindings[i]);
+      buffers[i] = bound.back().data();
+    }
+  }
+  buffers[kParamsIndex] = &params;
+  watch = {&bound, &params, shader.is_constant, {}, ""};
+  check_limits(launch);
+  shader.set_constants(launch.constants.data());
+  if (watch.error.empty() && setjmp(watch.stop) == 0) {
+    in_order(launch.grid, settings().order, [&](Position at) {
+      shader.run(buffers.data(), at);
+    });
+  }
+  Record record{launch, {}, watch.error};
+  for (auto& b : bound) {
+    record.traffic.push_back(b.traffic);
+    if (!b.binding.is_output) {
+      continue;
+    }
+    if (watch.error.empty() && watches()) {
+      check_all_written(b);
+      record.error = watch.error;
+    }
+    std::memcpy(
+        const_cast<mx::array*>(b.binding.data)->data<char>(), b.data(),
+        b.bytes);
+  }
+  settings().records.push_back(std::move(record));
+}
+
+} // namespace
+
+void encode(
+    const Launch& launch,
+    const std::vector<Binding>& bindings,
+    mx::Stream stream) {
+  std::vector<std::optional<mx::array>> arrays;
+  for (auto& binding : bindings) {
+    arrays.push_back(
+        binding.data ? std::optional(mx::array::unsafe_weak_copy(*binding.data))
+                     : std::nullopt);
+  }
+  mx::cpu::get_command_encoder(stream).dispatch(
+      [launch, bindings = bindings, arrays = std::move(arrays)]() mutable {
+        for (size_t i = 0; i < bindings.size(); ++i) {
+          bindings[i].data = arrays[i] ? &*arrays[i] : nullptr;
+        }
+        execute(launch, bindings);
+      });
+}
+
+} // namespace mlx_pooling::metal

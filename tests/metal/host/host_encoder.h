@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "metal/launch.h"
+
+namespace mlx_pooling::metal {
+
+// What a launch did to one of its buffers.
+struct Traffic {
+  uint64_t loads = 0;
+  uint64_t stores = 0;
+  uint64_t bytes = 0;
+};
+
+struct Record {
+  Launch launch;
+  std::vector<Traffic> traffic; // of the buffers bound, in order
+  std::string error; // empty: none
+};
+
+enum class Order { forward, reverse, shuffled };
+
+struct Settings {
+  bool run_shaders = false; // instead of the CPU kernels
+  Order order = Order::forward;
+  std::vector<Record> records;
+};
+
+Settings& settings();
+
+} // namespace mlx_pooling::metal

@@ -1,0 +1,286 @@
+"""Values of max and average pooling against the reference."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from strategies import ANY, FINITE, Case, Data, average_options, cases
+from support import (
+    FLOATS,
+    INTEGERS,
+    absolute,
+    assert_identical,
+    assert_rounded,
+    assert_same,
+    avg_op,
+    avg_pool,
+    exact,
+    geometry,
+    graph_nodes,
+    max_op,
+    max_pool,
+)
+
+MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
+AVG_DTYPES = (mx.bool_, *INTEGERS, *FLOATS, mx.complex64)
+
+
+def short_name(dtype: mx.Dtype) -> str:
+    return str(dtype).removeprefix("mlx.core.")
+
+
+def check_max(case: Case, dtype: mx.Dtype) -> None:
+    x = case.input(dtype)
+    y = max_pool(x, case.geometry)
+    assert y.dtype == dtype
+    assert_same(y, reference.max_pool(exact(x), case.geometry).values)
+
+
+def check_avg(case: Case, dtype: mx.Dtype, options: dict) -> None:
+    x = case.input(dtype)
+    y = avg_pool(x, case.geometry, **options)
+    floating = mx.issubdtype(dtype, mx.inexact)
+    assert y.dtype == (dtype if floating else mx.float32)
+    values = exact(x)
+    expected = reference.avg_pool(values, case.geometry, **options)
+    magnitude = reference.avg_pool(absolute(values), case.geometry, **options)
+    assert_rounded(y, expected, magnitude, case.taps)
+
+
+@pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
+@given(case=cases())
+def test_max_of_every_dtype(dtype: mx.Dtype, case: Case):
+    check_max(case, dtype)
+
+
+@pytest.mark.parametrize("dtype", AVG_DTYPES, ids=short_name)
+@given(case=cases(), options=average_options())
+def test_avg_of_every_dtype(dtype: mx.Dtype, case: Case, options: dict):
+    check_avg(case, dtype, options)
+
+
+@given(case=cases(), options=average_options())
+def test_float64_on_cpu(case: Case, options: dict):
+    with mx.stream(mx.cpu):
+        check_max(case, mx.float64)
+        check_avg(case, mx.float64, options)
+
+
+def test_float64_average_keeps_its_precision():
+    with mx.stream(mx.cpu):
+        x = mx.array([1.0, 2.0**-40], mx.float64).reshape(1, 2, 1)
+        y = avg_op(1)(x, 2)
+        assert exact(y).item() == (1 + 2.0**-40) / 2
+
+
+def test_average_is_accumulated_in_float32_and_rounded_once():
+    """In float16 a running sum of ones stops at 2048."""
+    for dtype in (mx.float16, mx.bfloat16):
+        x = mx.ones((1, 100, 100, 3), dtype)
+        np.testing.assert_array_equal(exact(avg_op(2)(x, 100)), 1.0)
+
+
+def every_half(dtype: mx.Dtype) -> mx.array:
+    bits = np.arange(2**16, dtype=np.uint16)
+    return mx.array(bits).view(dtype).reshape(1, -1, 1)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)
+def test_every_half_precision_value_passes_unchanged(dtype: mx.Dtype):
+    x = every_half(dtype)
+    assert_identical(max_op(1)(x, 1), x)
+    assert_identical(avg_op(1)(x, 1), x)
+    assert_identical(mx.grad(lambda x: avg_op(1)(x * x, 1).sum())(x), x + x)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)
+def test_averages_are_rounded_to_the_nearest_even(dtype: mx.Dtype):
+    """Neighbours meet halfway; others fall anywhere between two values."""
+    x = every_half(dtype)
+    for partner in (mx.roll(x, 1, axis=1), mx.roll(x, 9999, axis=1)):
+        y = avg_op(1)(mx.stack([x, partner], axis=2).reshape(1, -1, 1), 2)
+        total = x.astype(mx.float32) + partner.astype(mx.float32)
+        assert_identical(y, (total / 2).astype(dtype))
+
+
+def test_average_of_large_integers():
+    top = mx.iinfo(mx.int32).max
+    y = avg_op(1)(mx.full((1, 4, 1), top, mx.int32), 4)
+    assert exact(y).item() == np.float32(top)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+@pytest.mark.parametrize("kind", ANY)
+def test_each_kind_of_data(ndim: int, kind: str):
+    g = geometry(
+        (9, 8, 7)[:ndim], 3, 2, padding=((1, 2),) * ndim, dilation=2, ceil_mode=True
+    )
+    case = Case(g, 2, 5, Data(kind, 0))
+    for dtype in FLOATS:
+        check_max(case, dtype)
+        check_avg(case, dtype, {"count_include_pad": False})
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+@pytest.mark.parametrize("channels", [*range(1, 20), 31, 64, 65, 130])
+def test_every_small_number_of_channels(ndim: int, channels: int):
+    g = geometry((8, 7, 6)[:ndim], 3, 2, 1)
+    case = Case(g, 2, channels, Data("nan", channels))
+    for dtype in (mx.float32, mx.bfloat16, mx.int8):
+        check_max(case, dtype)
+        check_avg(case, dtype, {})
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 5, 7, 9, 13, 17, 32])
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_large_windows(kernel: int, stride: int):
+    size = (20, 17) if stride == 1 and kernel > 13 else (40, 33)
+    g = geometry(size, kernel, stride, kernel // 2)
+    for kind in ("nan", "infinite", "normal"):
+        case = Case(g, 1, 3, Data(kind, kernel))
+        check_max(case, mx.float32)
+        check_avg(case, mx.float32, {})
+        check_avg(case, mx.float16, {"count_include_pad": False})
+
+
+@given(case=cases())
+def test_int_tuple_and_pair_arguments_are_the_same(case: Case):
+    g = case.geometry
+    x = case.input()
+    n = g.ndim
+    kernel, stride, dilation = g.kernel[0], g.stride[0], g.dilation[0]
+    padding = g.padding[0][0]
+    uniform = geometry(
+        tuple(max(s, dilation * (kernel - 1) + 1) for s in g.size),
+        kernel,
+        stride,
+        padding,
+        dilation,
+    )
+    x = case.data.array((2, *uniform.size, case.channels), mx.float32)
+    scalar = max_op(n)(x, kernel, stride, padding, dilation)
+    tuples = max_op(n)(x, (kernel,) * n, (stride,) * n, (padding,) * n, (dilation,) * n)
+    pairs = max_op(n)(x, kernel, stride, ((padding, padding),) * n, dilation)
+    lists = max_op(n)(x, [kernel] * n, [stride] * n, [[padding, padding]] * n)
+    assert_identical(tuples, scalar)
+    assert_identical(pairs, scalar)
+    if dilation == 1:
+        assert_identical(lists, scalar)
+    scalar = avg_op(n)(x, kernel, stride, padding, dilation=dilation)
+    tuples = avg_op(n)(
+        x, (kernel,) * n, (stride,) * n, (padding,) * n, dilation=(dilation,) * n
+    )
+    pairs = avg_op(n)(x, kernel, stride, ((padding, padding),) * n, dilation=dilation)
+    assert_identical(tuples, scalar)
+    assert_identical(pairs, scalar)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_stride_defaults_to_the_kernel(ndim: int):
+    x = Data("ties", 0).array((2, *(7, 8, 9)[:ndim], 3), mx.float32)
+    kernel = (3, 2, 4)[:ndim]
+    for op in (max_op(ndim), avg_op(ndim)):
+        assert_identical(op(x, kernel), op(x, kernel, kernel))
+        assert_identical(op(x, kernel, None), op(x, kernel, stride=kernel))
+
+
+def test_positional_order_is_that_of_pytorch():
+    x = Data("nan", 3).array((2, 9, 8, 3), mx.float32)
+    by_position = max_op(2)(x, 3, 2, 1, 2, True, True)
+    by_name = max_op(2)(
+        x,
+        kernel_size=3,
+        stride=2,
+        padding=1,
+        dilation=2,
+        ceil_mode=True,
+        return_indices=True,
+    )
+    for a, b in zip(by_position, by_name, strict=True):
+        assert_identical(a, b)
+    by_name = avg_op(2)(
+        x,
+        kernel_size=3,
+        stride=2,
+        padding=1,
+        ceil_mode=True,
+        count_include_pad=False,
+        divisor_override=5,
+    )
+    assert_identical(avg_op(2)(x, 3, 2, 1, True, False, 5), by_name)
+
+
+def test_dilation_of_average_and_stream_are_keyword_only():
+    x = mx.zeros((1, 4, 4, 1))
+    with pytest.raises(TypeError):
+        avg_op(2)(x, 2, 2, 0, False, True, None, 1)
+    with pytest.raises(TypeError):
+        max_op(2)(x, 2, 2, 0, 1, False, False, mx.cpu)
+
+
+@pytest.mark.parametrize("pool", [max_op, avg_op])
+def test_stream_may_be_a_device_or_a_stream(pool):
+    x = Data("normal", 0).array((2, 6, 6, 3), mx.float32)
+    expected = pool(2)(x, 2)
+    assert_identical(pool(2)(x, 2, stream=mx.cpu), expected)
+    assert_identical(pool(2)(x, 2, stream=mx.new_stream(mx.cpu)), expected)
+    assert_identical(pool(2)(x, 2, stream=None), expected)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_windows_wholly_in_the_padding(ndim: int):
+    g = geometry((2, 3, 2)[:ndim], 2, 1, 5)
+    for dtype in (mx.float32, mx.bfloat16, mx.int8, mx.uint16, mx.int64, mx.bool_):
+        x = mx.ones((1, *g.size, 3), dtype)
+        corner = exact(max_pool(x, g))[(0,) * (ndim + 1)]
+        lowest = reference.lowest(np.array(x).dtype if dtype in INTEGERS else None)
+        assert np.all(corner == (False if dtype == mx.bool_ else lowest))
+        for options in (
+            {},
+            {"count_include_pad": False},
+            {"divisor_override": 3},
+            {"count_include_pad": False, "divisor_override": -3},
+        ):
+            y = exact(avg_pool(x, g, **options))
+            assert np.all(y[(0,) * (ndim + 1)] == 0)
+            assert np.all(np.isfinite(y))
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+@pytest.mark.parametrize("kernel", range(1, 5))
+def test_every_small_output_size(size: int, kernel: int):
+    x = mx.arange(size, dtype=mx.float32).reshape(1, size, 1)
+    for stride in range(1, 6):
+        for padding in ((0, 0), (1, 0), (0, 1), (2, 3), (4, 4)):
+            for dilation in (1, 2):
+                for ceil_mode in (False, True):
+                    if dilation * (kernel - 1) + 1 > size + sum(padding):
+                        continue
+                    g = geometry(
+                        (size,), kernel, stride, (padding,), dilation, ceil_mode
+                    )
+                    expected = reference.max_pool(exact(x), g).values
+                    assert_same(max_pool(x, g), expected)
+                    assert avg_pool(x, g).shape == expected.shape
+
+
+def test_one_primitive_and_no_offsets_outside_a_trace():
+    x = mx.zeros((1, 8, 8, 16))
+    mx.eval(x)
+    for pool, name in ((max_op, "MaxPool"), (avg_op, "AvgPool")):
+        nodes = dict(graph_nodes(pool(2)(x, 3, 2, 1)))
+        nodes.pop("Contiguous", None)  # free here: MLX takes the buffer as it is
+        assert nodes == {name: 1}
+
+
+@given(case=cases(FINITE))
+def test_max_is_no_less_than_average(case: Case):
+    """A property that needs no reference."""
+    x = case.input()
+    average = avg_pool(x, case.geometry, count_include_pad=False)
+    largest = max_pool(x, case.geometry)
+    covered = avg_pool(mx.ones_like(x), case.geometry) > 0
+    assert mx.all(mx.where(covered, largest >= average - 1e-5, True)).item()

@@ -1,0 +1,500 @@
+"""Bugs that users of other libraries met, each under its number in the survey.
+
+Numbers 24, 27 and 30 are about adaptive pooling and unpooling.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+import reference
+from strategies import Case, Data
+from support import (
+    INTEGERS,
+    assert_identical,
+    assert_rounded,
+    assert_same,
+    avg_op,
+    avg_pool,
+    exact,
+    fixed,
+    geometry,
+    jvp,
+    max_op,
+    max_pool,
+    power_sum,
+    vjp,
+    weighted_sum,
+)
+
+POOLS = pytest.mark.parametrize("pool", [max_op, avg_op], ids=["max", "avg"])
+
+
+def line(*values: float) -> mx.array:
+    return mx.array(values, mx.float32).reshape(1, -1, 1)
+
+
+def flat(x: mx.array) -> list[float]:
+    return exact(x).ravel().tolist()
+
+
+def gradient(f, x: mx.array) -> mx.array:
+    return mx.grad(lambda x: f(x).sum())(x)
+
+
+def check_max(g: reference.Geometry, kind: str = "ties", channels: int = 3) -> None:
+    x = Data(kind, 1).array((2, *g.size, channels), mx.float32)
+    found = reference.max_pool(exact(x), g)
+    values, indices = max_pool(x, g, return_indices=True)
+    assert_same(values, found.values)
+    assert_same(indices, found.indices)
+    dy = Data("ties", 2).array(found.values.shape, mx.float32)
+    dx = mx.vjp(lambda x: max_pool(x, g), [x], [dy])[1][0]
+    assert_same(dx, reference.scatter(exact(dy), found.indices, g.size))
+
+
+def check_avg(g: reference.Geometry, channels: int = 3, **options) -> None:
+    case = Case(g, 2, channels, Data("ties", 1))
+    x = case.input()
+    y = avg_pool(x, g, **options)
+    assert_rounded(
+        y,
+        reference.avg_pool(exact(x), g, **options),
+        reference.avg_pool(np.abs(exact(x)), g, **options),
+        case.taps,
+    )
+    dy = case.more(case.output_shape)
+    dx = mx.vjp(lambda x: avg_pool(x, g, **options), [x], [dy])[1][0]
+    assert_rounded(
+        dx,
+        reference.avg_pool_grad(exact(dy), g, **options),
+        reference.avg_pool_grad(np.abs(exact(dy)), g, **options),
+        case.taps,
+    )
+
+
+def test_bug_01_no_ceil_window_lies_wholly_outside():
+    x = line(1, 2, 3)
+    y = max_op(1)(x, 2, 2, 1, ceil_mode=True)  # a third would start at 3
+    assert flat(y) == [1, 3]
+    y = max_op(1)(x, 1, 2, 0, ceil_mode=True)
+    assert flat(y) == [1, 3]
+    for size, kernel, stride in itertools.product(
+        range(1, 9), range(1, 5), range(1, 6)
+    ):
+        for padding in range(kernel // 2 + 1):
+            if kernel <= size + 2 * padding:
+                y = max_op(1)(mx.ones((1, size, 1)), kernel, stride, padding, 1, True)
+                assert set(flat(y)) == {1.0}
+
+
+def test_bug_02_no_ceil_average_divides_by_zero():
+    for size, kernel, stride in itertools.product(
+        range(1, 9), range(1, 5), range(1, 6)
+    ):
+        for padding, include in itertools.product(
+            range(kernel // 2 + 1), (True, False)
+        ):
+            if kernel <= size + 2 * padding:
+                f = fixed(avg_op(1), kernel, stride, padding, True, include)
+                x = mx.ones((1, size, 1))
+                assert np.isfinite(exact(f(x))).all()
+                assert np.isfinite(exact(gradient(f, x))).all()
+                if not include:
+                    np.testing.assert_allclose(exact(f(x)), 1, rtol=1e-6)
+
+
+def test_bug_03_the_overhang_of_ceil_is_not_counted():
+    f = fixed(avg_op(1), 2, 2, ceil_mode=True)
+    x = line(1, 1, 1, 1, 1)
+    assert flat(f(x)) == [1, 1, 1]
+    assert flat(gradient(f, x)) == [0.5, 0.5, 0.5, 0.5, 1]
+    f = fixed(avg_op(1), 3, 2, 1, ceil_mode=True)
+    x = line(3, 3, 3, 3)  # the last window: input, padding, overhang
+    assert flat(f(x)) == [2, 3, 1.5]
+    np.testing.assert_allclose(flat(gradient(f, x)), [1 / 3, 2 / 3, 1 / 3, 5 / 6])
+
+
+@pytest.mark.parametrize("size", range(3, 9))
+def test_bug_04_ceil_average_is_the_same_on_every_device(size: int):
+    for kernel, stride, padding in itertools.product((2, 3), (1, 2, 3), (0, 1)):
+        g = geometry((size, size + 1), kernel, stride, padding, ceil_mode=True)
+        check_avg(g)
+
+
+def test_bug_05_ceil_output_shape_with_kernel_1_and_stride_2():
+    for size in range(1, 10):
+        for pool in (max_op, avg_op):
+            y = pool(1)(mx.zeros((1, size, 1)), 1, 2, ceil_mode=True)
+            mx.eval(y)
+            assert y.shape == (1, (size + 1) // 2, 1)
+
+
+def test_bug_06_padding_is_not_bound_by_half_the_kernel():
+    for kernel, dilation, padding in ((3, 2, 2), (2, 3, 3), (2, 1, 2), (1, 1, 3)):
+        check_max(geometry((6, 7), kernel, 1, padding, dilation))
+        check_avg(geometry((6, 7), kernel, 1, padding, dilation))
+
+
+@POOLS
+def test_bug_07_dilation_larger_than_the_input(pool):
+    x = line(1, 2, 3)
+    with pytest.raises(ValueError):
+        pool(1)(x, 2, 1, dilation=5)
+    assert flat(pool(1)(x, 1, 1, dilation=5)) == [1, 2, 3]
+    check_max(geometry((3,), 2, 1, 3, 5))
+    check_max(geometry((3, 4), 3, 2, 6, 5), "infinite")
+    check_avg(geometry((3,), 2, 1, 3, 5))
+
+
+@POOLS
+def test_bug_08_huge_dilation(pool):
+    start = time.perf_counter()
+    x = mx.arange(1.0, 9.0).reshape(1, 8, 1)
+    f = fixed(pool(1), 2, 1, 2**30, dilation=2**30 + 3)
+    y = f(x)
+    assert y.shape == (1, 2**31 + 8 - (2**30 + 3), 1)  # and never evaluated
+    pads = ((2**30, 0),)
+    f = fixed(pool(1), 2, 1, pads, dilation=2**30)
+    scale = 1 if pool is max_op else 2
+    assert flat(f(x) * scale) == flat(x)
+    assert flat(gradient(f, x) * scale) == [1] * 8
+    assert time.perf_counter() - start < 3
+
+
+@POOLS
+@pytest.mark.parametrize("stride", [0, (0, 2), (2, 0), -1])
+def test_bug_09_stride_0(pool, stride):
+    with pytest.raises(ValueError, match="'stride' must be positive"):
+        pool(2)(mx.ones((1, 4, 4, 1)), 2, stride)
+
+
+@POOLS
+def test_bug_10_input_smaller_than_the_kernel(pool):
+    for shape in ((1, 1, 4, 2), (1, 4, 1, 2), (4, 1, 2)):
+        with pytest.raises(ValueError, match="'kernel_size'"):
+            pool(2)(mx.ones(shape), 2)
+
+
+def test_bug_11_count_include_pad_with_ceil_mode():
+    for include in (True, False):
+        for padding in (((0, 1),), ((1, 0),), ((2, 1),)):
+            for size in range(3, 9):
+                g = geometry((size,), 3, 2, padding, ceil_mode=True)
+                check_avg(g, count_include_pad=include)
+
+
+def test_bug_12_asymmetric_padding_goes_to_its_own_end():
+    x = line(1, 2, 3, 4)
+    assert flat(max_op(1)(x, 2, 2, ((1, 1),))) == [1, 3, 4]
+    assert flat(max_op(1)(x, 2, 2, ((2, 0),))) == [-np.inf, 2, 4]
+    assert flat(max_op(1)(x, 2, 2, ((0, 2),))) == [2, 4, -np.inf]
+    assert flat(avg_op(1)(x, 2, 1, ((1, 0),))) == [0.5, 1.5, 2.5, 3.5]
+    assert flat(avg_op(1)(x, 2, 1, ((0, 1),))) == [1.5, 2.5, 3.5, 2]
+    for pads in itertools.product((0, 2), (1, 3), (0, 1), (0, 4)):
+        pairs = (pads[:2], pads[2:])
+        check_max(geometry((5, 6), 3, 2, pairs))
+        check_avg(geometry((5, 6), 3, 2, pairs))
+
+
+def test_bug_13_divisor_override_without_counting_padding():
+    f = fixed(avg_op(1), 3, 2, 1, count_include_pad=False, divisor_override=2)
+    x = line(1, 2, 3, 4)
+    assert flat(f(x)) == [1.5, 4.5]
+    assert flat(gradient(f, x)) == [0.5, 1, 0.5, 0.5]
+
+
+def test_bug_14_each_parameter_counts_in_a_kernel_cache():
+    """Calls alike but for one parameter, one after the other, on one shape."""
+    common = {"kernel": (3, 2), "stride": (2, 1), "padding": 1, "dilation": 1}
+    changes = (
+        {},
+        {"kernel": (2, 3)},
+        {"kernel": (3, 3)},
+        {"stride": (1, 2)},
+        {"padding": ((1, 0), (1, 1))},
+        {"padding": ((0, 1), (1, 1))},
+        {"dilation": (1, 2)},
+        {"dilation": (2, 1)},
+        {"ceil_mode": True},
+        {},
+    )
+    for change in changes:
+        g = geometry((8, 8), **(common | change))
+        check_max(g)
+        for options in (
+            {},
+            {"count_include_pad": False},
+            {"divisor_override": 2},
+            {"divisor_override": 3},
+        ):
+            check_avg(g, **options)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 5, 8, 16, 17])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_bug_15_a_nan_at_any_tap_and_in_any_lane(dtype: mx.Dtype, channels: int):
+    base = np.arange(16 * channels, dtype=np.float32).reshape(1, 4, 4, channels) % 7
+    for row, column, channel in itertools.product(range(4), range(4), range(channels)):
+        if channels > 8 and channel % 5:
+            continue
+        x = base.copy()
+        x[0, row, column, channel] = np.nan
+        for pool in (max_op, avg_op):
+            y = exact(pool(2)(mx.array(x).astype(dtype), 2))
+            expected = np.zeros((1, 2, 2, channels), bool)
+            expected[0, row // 2, column // 2, channel] = True
+            np.testing.assert_array_equal(np.isnan(y), expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_bug_16_windows_of_nan_or_minus_infinity_only(value: float):
+    x = mx.full((2, 6, 6, 3), value)
+    _, indices = max_op(2)(x, 3, 2, 1, return_indices=True)
+    assert exact(indices).max() < 36
+    dx = gradient(lambda x: max_op(2)(x, 3, 2, 1), x)
+    assert dx.sum().item() == indices.size
+    found = reference.max_pool(exact(x), geometry((6, 6), 3, 2, 1))
+    assert_same(indices, found.indices)
+    assert_same(dx, reference.scatter(np.ones(indices.shape), found.indices, (6, 6)))
+
+
+def test_bug_17_gradient_at_ties_after_relu():
+    x = mx.zeros((1, 4, 4, 2))
+    dx = gradient(lambda x: max_op(2)(mx.maximum(x, 0), 2), x - 1)
+    assert_same(dx, np.zeros(x.shape))
+    dx = exact(gradient(lambda x: max_op(2)(x, 2), x))
+    assert dx[0, ::2, ::2].min() == 1
+    assert dx.sum() == 8
+    check_max(geometry((9, 9), 3, 2, 1), "relu")
+
+
+@pytest.mark.parametrize("kernel", [3, 13, 32, 99])
+def test_bug_18_averages_do_not_inherit_from_earlier_windows(kernel: int):
+    values = np.full((1, 200, 200, 1), 1e-3, np.float32)
+    values[0, 20, 20] = 1e8
+    values[0, 60, 60] = np.nan
+    values[0, 60, 160] = np.inf
+    for ndim in (1, 2):
+        x = values if ndim == 2 else values[:, 20]
+        g = geometry(x.shape[1:-1], kernel, 1)
+        y = exact(avg_pool(mx.array(x), g))
+        touched = np.isin(x, (np.float32(1e8), np.nan, np.inf)) | np.isnan(x)
+        windows = exact(max_pool(mx.array(touched.astype(np.float32)), g))
+        np.testing.assert_allclose(y[windows == 0], 1e-3, rtol=1e-3)
+        assert np.isnan(y).any() == (ndim == 2)
+        assert not (y < 0).any()
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_bug_19_half_precision_accumulates_in_float32(dtype: mx.Dtype):
+    x = mx.full(
+        (1, 64, 64, 3), 3.0, dtype
+    )  # 12288 taps' worth overflows bfloat16's 8 bits
+    assert set(flat(avg_op(2)(x, 64))) == {3}
+    big = mx.full((1, 64, 64, 3), 60000.0, mx.float16)  # the sum overflows float16
+    assert np.isfinite(exact(avg_op(2)(big, 64))).all()
+    g = geometry((40, 40), 9, 1, 4)
+    x = mx.random.normal((1, 40, 40, 3), key=mx.random.key(0)).astype(dtype)
+    dy = mx.random.normal((1, 40, 40, 3), key=mx.random.key(1)).astype(dtype)
+    dx = mx.vjp(lambda x: avg_pool(x, g), [x], [dy])[1][0]
+    expected, magnitude = (
+        reference.avg_pool_grad(d, g) for d in (exact(dy), np.abs(exact(dy)))
+    )
+    assert_rounded(dx, expected, magnitude, 81)
+    indices = reference.max_pool(exact(x), g).indices
+    dx = mx.vjp(lambda x: max_pool(x, g), [x], [dy])[1][0]
+    expected, magnitude = (
+        reference.scatter(d, indices, g.size) for d in (exact(dy), np.abs(exact(dy)))
+    )
+    assert_rounded(dx, expected, magnitude, 81)
+
+
+def memory() -> int:
+    """Bytes that this process may use."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    text = limit.read_text().strip() if limit.exists() else "max"
+    return physical if text == "max" else min(physical, int(text))
+
+
+@pytest.mark.skipif(memory() < 7 * 2**30, reason="needs 7 GiB of memory")
+def test_bug_20_more_than_2_to_the_31_elements():
+    rows, columns, channels = 2**16 + 8, 2**12, 8
+    values = np.zeros((1, rows, columns, channels), np.uint8)
+    marks = ((0, 0, 0), (rows // 2, 9, 3), (rows - 1, columns - 1, 7))
+    for row, column, channel in marks:
+        values[0, row, column, channel] = 9
+    x = mx.array(values)
+    del values
+    y, indices = max_op(2)(x, 2**9, return_indices=True, ceil_mode=True)
+    mx.eval(y, indices)
+    del x
+    assert y.shape == (1, 129, 8, 8)
+    assert y.sum().item() == 27
+    for row, column, channel in marks:
+        at = (0, row // 2**9, column // 2**9, channel)
+        assert y[at].item() == 9
+        assert indices[at].item() == row * columns + column
+    mx.clear_cache()
+
+
+@POOLS
+def test_bug_21_long_thin_shapes_and_many_channels(pool):
+    f = fixed(pool(2), 1, 1)
+    for shape in (
+        (1, 2**18, 1, 1),
+        (1, 1, 2**18, 1),
+        (2**18, 1, 1, 1),
+        (1, 1, 1, 2**18),
+    ):
+        x = mx.arange(2**18, dtype=mx.float32).reshape(shape)
+        assert_identical(f(x), x)
+        assert_identical(gradient(f, x), mx.ones_like(x))
+    x = mx.arange(2**18, dtype=mx.float32).reshape(1, 2, 1, 2**17)
+    y = pool(2)(x, (2, 1))
+    expected = exact(x).max(1) if pool is max_op else exact(x).mean(1)
+    assert_same(y, expected[:, None])
+
+
+@pytest.mark.parametrize("padding", [1, ((1, 0), (0, 2)), ((3, 3), (2, 1))])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_bug_22_average_backward_with_padding(stride: int, padding):
+    for include in (True, False):
+        for channels in (1, 4, 8, 11):
+            g = geometry((7, 8), 3, stride, padding)
+            check_avg(g, channels, count_include_pad=include)
+
+
+@pytest.mark.parametrize("dilation", [2, 3, (1, 3), (4, 2)])
+def test_bug_23_dilation_with_channels_last(dilation):
+    for stride, padding, channels in itertools.product((1, 2, 3), (0, 2), (1, 8, 11)):
+        g = geometry((11, 12), 3, stride, padding, dilation)
+        check_max(g, "ties", channels)
+        check_avg(g, channels)
+
+
+@POOLS
+def test_bug_25_strided_input_and_expanded_cotangent(pool):
+    x = Data("normal", 0).array((2, 8, 6, 10), mx.float32)
+    views = (x[:, ::2], x.transpose(0, 2, 1, 3), x[..., 1::2], x[:, ::-1, ::-1])
+    for view in views:
+        f = fixed(pool(2), 3, 1, 1)
+        copy = mx.array(np.array(view))
+        assert_identical(f(view), f(copy))
+        for cotangent in (
+            mx.broadcast_to(mx.array(2.0), view.shape),
+            mx.broadcast_to(mx.arange(view.shape[-1], dtype=mx.float32), view.shape),
+            mx.ones(view.shape[::-1]).transpose(3, 2, 1, 0),
+        ):
+            dense = mx.array(np.array(cotangent))
+            assert_identical(
+                mx.vjp(f, [view], [cotangent])[1][0], mx.vjp(f, [copy], [dense])[1][0]
+            )
+
+
+@POOLS
+def test_bug_26_empty_batch_and_its_double_gradient(pool):
+    x = mx.zeros((0, 6, 6, 3))
+    f = power_sum(fixed(pool(2), 2), 2)
+    second = mx.grad(lambda x: (mx.grad(f)(x) ** 2).sum())
+    assert pool(2)(x, 2).shape == (0, 3, 3, 3)
+    assert f(x).item() == 0
+    assert second(x).shape == x.shape
+    mx.eval(second(x))
+    with pytest.raises(ValueError):
+        pool(2)(x, 7)  # no output axis ever has size 0
+    with pytest.raises(ValueError):
+        pool(2)(mx.zeros((1, 0, 6, 3)), 2)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, mx.bool_], ids=str)
+def test_bug_28_padding_of_integers_never_wins(dtype: mx.Dtype):
+    low, high = False, True
+    if dtype != mx.bool_:
+        low, high = mx.iinfo(dtype).min, mx.iinfo(dtype).max
+    kind = np.array(mx.zeros(1, dtype)).dtype
+    for value in (low, high):
+        x = mx.array(np.full((1, 3, 3, 5), value, kind))
+        y = max_op(2)(x, 3, 1, 1)
+        assert y.dtype == dtype
+        assert set(np.array(y).ravel().tolist()) == {value}
+    alone = max_op(2)(x, 2, 2, 2)[0, 0, 0, 0]
+    assert alone.item() == low
+    y = avg_op(2)(mx.array(np.full((1, 2, 2, 1), high, kind)), 2)
+    assert y.dtype == mx.float32
+    assert y.item() == pytest.approx(float(high), rel=1e-6)
+
+
+def test_bug_29_complex_input():
+    x = mx.array([1 + 2j, 3 - 4j]).reshape(1, 2, 1)
+    with pytest.raises(ValueError, match="complex"):
+        max_op(1)(x, 2)
+    assert avg_op(1)(x, 2).item() == 2 - 1j
+
+
+@POOLS
+def test_bug_31_vmap_of_jvp_of_vjp(pool):
+    """Only some of the three arguments mapped, over differing axes."""
+    f = fixed(pool(2), 3, 2, 1)
+    x = Data("ties", 0).array((2, 6, 6, 3), mx.float32)
+    dys, ts = (Data("ties", s).array((4, 2, 3, 3, 3), mx.float32) for s in (1, 2))
+
+    def push_pull(x, dy, t):
+        return jvp(lambda dy: vjp(f, x, dy) ** 3, dy, t)
+
+    expected = mx.stack([push_pull(x, dy, t) for dy, t in zip(dys, ts, strict=True)])
+    y = mx.vmap(push_pull, in_axes=(None, 0, 0))(x, dys, ts)
+    assert_identical(y, expected)
+    y = mx.vmap(push_pull, in_axes=(None, 2, -1))(
+        x, mx.moveaxis(dys, 0, 2), mx.moveaxis(ts, 0, -1)
+    )
+    assert_identical(y, expected)
+    expected = mx.stack([push_pull(x, dys[0], t) for t in ts])
+    assert_identical(
+        mx.vmap(push_pull, in_axes=(None, None, 0))(x, dys[0], ts), expected
+    )
+
+
+@POOLS
+def test_bug_32_backward_is_deterministic(pool):
+    x = mx.random.normal((2, 64, 64, 16), key=mx.random.key(0))
+    f = fixed(pool(2), 5, 1, 2)
+    dy = mx.random.normal(x.shape, key=mx.random.key(1))
+    results = [mx.vjp(f, [x], [dy])[1][0] for _ in range(8)]
+    mx.eval(results)
+    for result in results[1:]:
+        assert_identical(result, results[0])
+
+
+@POOLS
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_bug_33_gradients_of_higher_order(pool, ndim: int):
+    """Of sum(y**4), against finite differences of the next lower order."""
+    x = mx.random.permutation(mx.arange(4**ndim), key=mx.random.key(0)).reshape(
+        1, *(4,) * ndim, 1
+    )
+    x = x.astype(mx.float32) / 4**ndim  # all different: differentiable here
+    v = mx.random.normal(x.shape, key=mx.random.key(1))
+    f = power_sum(fixed(pool(ndim), 3, 1, 1), 4)
+    for _ in range(3):
+        step = 1e-3
+        expected = (f(x + step * v) - f(x - step * v)) / (2 * step)
+        f = weighted_sum(mx.grad(f), v)
+        assert f(x).item() == pytest.approx(expected.item(), rel=0.02, abs=0.05)
+
+
+@POOLS
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_bug_34_unbatched_input(pool, ndim: int):
+    x = Data("ties", 0).array((*(6, 7, 5)[:ndim], 3), mx.float32)
+    f = fixed(pool(ndim), 3, 2, 1)
+    assert_identical(f(x), f(x[None])[0])
+    g = mx.grad(power_sum(f, 2))
+    assert_identical(g(x), g(x[None])[0])
