@@ -1,5 +1,8 @@
 #include "cpu/kernels.h"
 
+#include <cstdlib>
+#include <cstring>
+
 namespace mlx_pooling::cpu {
 
 Divisor::Divisor(const Geometry& geometry) {
@@ -12,17 +15,39 @@ Divisor::Divisor(const Geometry& geometry) {
   }
 }
 
-const Kernels& kernels() {
 #if defined(__x86_64__)
-  // x86-64-v4 and v3 are what the build compiles these two for.
-  static const Kernels& best = __builtin_cpu_supports("x86-64-v4")
-      ? avx512::kernels
-      : __builtin_cpu_supports("x86-64-v3") ? avx2::kernels
-                                            : baseline::kernels;
-  return best;
-#else
+
+namespace {
+
+// MLX_POOLING_ISA asks for less than the CPU has, to test the other kernels.
+const Kernels& choose() {
+  const char* wanted = std::getenv("MLX_POOLING_ISA");
+  auto may_use = [&](const char* isa) {
+    return wanted == nullptr || std::strcmp(wanted, isa) == 0;
+  };
+  // The levels that the build compiles these two for.
+  if (__builtin_cpu_supports("x86-64-v4") && may_use("avx512")) {
+    return avx512::kernels;
+  }
+  if (__builtin_cpu_supports("x86-64-v3") && may_use("avx2")) {
+    return avx2::kernels;
+  }
   return baseline::kernels;
-#endif
 }
+
+} // namespace
+
+const Kernels& kernels() {
+  static const Kernels& chosen = choose();
+  return chosen;
+}
+
+#else
+
+const Kernels& kernels() {
+  return baseline::kernels;
+}
+
+#endif
 
 } // namespace mlx_pooling::cpu
