@@ -39,11 +39,9 @@ class Backend {
       array& y,
       Stream stream) const = 0;
 
-  virtual void avg_pool(
-      const Geometry& geometry,
-      const array& x,
-      array& y,
-      Stream stream) const = 0;
+  virtual void
+  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
+      const = 0;
 
   virtual void avg_pool_grad(
       const Geometry& geometry,

@@ -30,14 +30,21 @@ using Fields = std::tuple<
 
 Fields fields(const Window& w) {
   return {
-      w.name,     w.kernel_size, w.stride,
-      w.pad_lo,   w.pad_hi,      w.dilation,
-      w.ceil_mode, w.count_include_pad, w.divisor_override};
+      w.name,
+      w.kernel_size,
+      w.stride,
+      w.pad_lo,
+      w.pad_hi,
+      w.dilation,
+      w.ceil_mode,
+      w.count_include_pad,
+      w.divisor_override};
 }
 
 const mx::array& checked_array(nb::handle x, const Window& window) {
   if (!nb::isinstance<mx::array>(x)) {
-    auto message = "[" + window.name + "] 'x' must be an mlx.core.array but got " +
+    auto message = "[" + window.name +
+        "] 'x' must be an mlx.core.array but got " +
         nb::type_name(x.type()).c_str() + ".";
     throw nb::type_error(message.c_str());
   }

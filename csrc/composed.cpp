@@ -136,8 +136,7 @@ array lowest(mx::Dtype dtype) {
   if (mx::issubdtype(dtype, mx::floating)) {
     return array(-std::numeric_limits<float>::infinity(), dtype);
   }
-  return dtype == mx::bool_ ? array(false)
-                            : array(mx::iinfo(dtype).min, dtype);
+  return dtype == mx::bool_ ? array(false) : array(mx::iinfo(dtype).min, dtype);
 }
 
 // The number of the winning tap of each window on the last axis: the last
@@ -146,12 +145,11 @@ array winning_tap(const array& windows, const array& valid, mx::Stream s) {
   int taps = windows.shape(-1);
   auto number = mx::arange(taps, s);
   auto is_nan = mx::logical_and(mx::isnan(windows, s), valid, s);
-  auto last_nan = mx::max(
-      mx::where(is_nan, number, array(-1), s), -1, true, s);
+  auto last_nan = mx::max(mx::where(is_nan, number, array(-1), s), -1, true, s);
   auto is_top = mx::logical_and(
       mx::equal(windows, mx::max(windows, -1, true, s), s), valid, s);
-  auto first_top = mx::min(
-      mx::where(is_top, number, array(taps), s), -1, true, s);
+  auto first_top =
+      mx::min(mx::where(is_top, number, array(taps), s), -1, true, s);
   return mx::where(
       mx::greater_equal(last_nan, array(0), s), last_nan, first_top, s);
 }
@@ -164,10 +162,7 @@ array accumulable(const array& x, mx::Stream s) {
 
 // What each output of an average is divided by, shaped (*outputs, 1).
 array divisors(
-    const array& x,
-    const Window& window,
-    mx::Dtype dtype,
-    mx::Stream s) {
+    const array& x, const Window& window, mx::Dtype dtype, mx::Stream s) {
   Geometry geometry(window, x.shape());
   int spatial_axes = window.spatial_axes();
   array all(1.0f, dtype);
@@ -213,8 +208,8 @@ composed_max_pool(const array& x, const Window& window, mx::Stream s) {
   auto winner =
       winning_tap(mx::stop_gradient(windows, s), valid_taps(pooled, s), s);
   auto is_winner = mx::equal(mx::arange(windows.shape(-1), s), winner, s);
-  auto positions = mx::broadcast_to(
-      tap_positions(pooled, s), windows.shape(), s);
+  auto positions =
+      mx::broadcast_to(tap_positions(pooled, s), windows.shape(), s);
   return {
       mx::astype(pick(windows, is_winner, padding_value, s), x.dtype(), s),
       pick(positions, is_winner, array(~uint32_t{0}), s)};
@@ -226,8 +221,7 @@ array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {
   for (auto& axis : pooled_axes(x, window)) {
     total = mx::sum(windows_along(total, axis, zero, s), -1, false, s);
   }
-  auto average =
-      mx::divide(total, divisors(x, window, total.dtype(), s), s);
+  auto average = mx::divide(total, divisors(x, window, total.dtype(), s), s);
   return mx::astype(average, x.dtype(), s);
 }
 

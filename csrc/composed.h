@@ -13,13 +13,9 @@ namespace mlx_pooling {
 
 // Values and flat spatial indices.
 std::pair<mlx::core::array, mlx::core::array> composed_max_pool(
-    const mlx::core::array& x,
-    const Window& window,
-    mlx::core::Stream s);
+    const mlx::core::array& x, const Window& window, mlx::core::Stream s);
 
 mlx::core::array composed_avg_pool(
-    const mlx::core::array& x,
-    const Window& window,
-    mlx::core::Stream s);
+    const mlx::core::array& x, const Window& window, mlx::core::Stream s);
 
 } // namespace mlx_pooling

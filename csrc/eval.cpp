@@ -17,9 +17,7 @@ bool allocate(std::vector<array>& outputs) {
 
 // complex64 is averaged as pairs of real channels.
 Geometry geometry_of_parts(
-    const Window& window,
-    const mx::Shape& x_shape,
-    mx::Dtype dtype) {
+    const Window& window, const mx::Shape& x_shape, mx::Dtype dtype) {
   Geometry geometry(window, x_shape);
   if (dtype == mx::complex64) {
     geometry.channels *= 2;
@@ -49,19 +47,14 @@ void MaxPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
 }
 
 void MaxPoolScatter::run(
-    const Backend& on,
-    const Arrays& inputs,
-    Arrays& outputs) {
+    const Backend& on, const Arrays& inputs, Arrays& outputs) {
   Geometry geometry(window_, outputs[0].shape());
   on.max_pool_scatter(geometry, inputs[0], inputs[2], outputs[0], stream());
 }
 
 void MaxPoolGather::run(
-    const Backend& on,
-    const Arrays& inputs,
-    Arrays& outputs) {
-  Geometry geometry(
-      window_, input_shape(inputs[1].shape(), inputs[0].shape()));
+    const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  Geometry geometry(window_, input_shape(inputs[1].shape(), inputs[0].shape()));
   on.max_pool_gather(
       geometry, inputs[0], inputs.size() == 3 ? &inputs[2] : nullptr,
       outputs[0], stream());
@@ -74,9 +67,7 @@ void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
 }
 
 void AvgPoolGrad::run(
-    const Backend& on,
-    const Arrays& inputs,
-    Arrays& outputs) {
+    const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& dx = outputs[0];
   auto geometry = geometry_of_parts(window_, dx.shape(), dx.dtype());
   on.avg_pool_grad(geometry, inputs[1], dx, stream());

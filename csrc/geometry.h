@@ -77,16 +77,14 @@ struct Geometry {
   int64_t divisor(int axis, int64_t o) const;
 };
 
-mlx::core::Shape output_shape(
-    const Window& window,
-    const mlx::core::Shape& x_shape);
+mlx::core::Shape
+output_shape(const Window& window, const mlx::core::Shape& x_shape);
 
 // The shape of x as that of an array without elements: no channels.
 mlx::core::Shape extent_shape(const mlx::core::Shape& x_shape);
 
 // The shape of x, from its extent and an array of as many channels.
-mlx::core::Shape input_shape(
-    const mlx::core::Shape& extent,
-    const mlx::core::Shape& y_shape);
+mlx::core::Shape
+input_shape(const mlx::core::Shape& extent, const mlx::core::Shape& y_shape);
 
 } // namespace mlx_pooling

@@ -36,16 +36,13 @@ void check_dtype(const array& x, const Window& window, mx::Stream s) {
   }
 }
 
-void check_size(
-    const mx::Shape& shape,
-    mx::Dtype dtype,
-    const Window& window) {
+void check_size(const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
   int64_t bytes = mx::size_of(dtype);
   for (auto size : shape) {
     if (__builtin_mul_overflow(bytes, int64_t{size}, &bytes)) {
       fail(
-          window.name, "output too large to index: shape ",
-          tuple_string(shape), ".");
+          window.name, "output too large to index: shape ", tuple_string(shape),
+          ".");
     }
   }
 }
@@ -66,8 +63,10 @@ void check_max(const array& x, const Window& window, mx::Stream s) {
 void check_offsets(const Window& window) {
   if (window.taps() >= std::numeric_limits<uint32_t>::max()) {
     fail(
-        window.name, "'kernel_size' has too many taps to number them, which "
-        "indices and gradients need: ", tuple_string(window.kernel_size), ".");
+        window.name,
+        "'kernel_size' has too many taps to number them, which "
+        "indices and gradients need: ",
+        tuple_string(window.kernel_size), ".");
   }
 }
 
@@ -77,8 +76,10 @@ void check_indices(const array& x, const Window& window) {
     plane *= x.shape(-2 - i);
     if (plane >= std::numeric_limits<uint32_t>::max()) {
       fail(
-          window.name, "'return_indices' is uint32 and cannot number the "
-          "positions of shape ", tuple_string(x.shape()), ".");
+          window.name,
+          "'return_indices' is uint32 and cannot number the "
+          "positions of shape ",
+          tuple_string(x.shape()), ".");
     }
   }
 }
@@ -90,9 +91,7 @@ bool set_composed(bool composed) {
 }
 
 array max_pool(
-    const array& x,
-    const Window& window,
-    mx::StreamOrDevice stream_or_device) {
+    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
   if (composes(s)) {
@@ -106,9 +105,7 @@ array max_pool(
 }
 
 std::pair<array, array> max_pool_with_indices(
-    const array& x,
-    const Window& window,
-    mx::StreamOrDevice stream_or_device) {
+    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
   check_indices(x, window);
@@ -123,9 +120,7 @@ std::pair<array, array> max_pool_with_indices(
 }
 
 array avg_pool(
-    const array& x,
-    const Window& window,
-    mx::StreamOrDevice stream_or_device) {
+    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check(x, window, s);
   auto input = mx::issubdtype(x.dtype(), mx::inexact)

@@ -19,8 +19,8 @@ array single_output(
     mx::Stream s,
     Args&&... args) {
   return array(
-      std::move(shape), dtype, std::make_shared<P>(s, std::forward<Args>(args)...),
-      std::move(inputs));
+      std::move(shape), dtype,
+      std::make_shared<P>(s, std::forward<Args>(args)...), std::move(inputs));
 }
 
 mx::Dtype offsets_dtype(const Window& window) {
@@ -66,10 +66,7 @@ avg_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
 }
 
 array avg_pool_grad_node(
-    const array& extent,
-    const array& dy,
-    const Window& w,
-    mx::Stream s) {
+    const array& extent, const array& dy, const Window& w, mx::Stream s) {
   return single_output<AvgPoolGrad>(
       input_shape(extent.shape(), dy.shape()), dy.dtype(),
       {extent, mx::contiguous(dy, false, s)}, s, w);
@@ -121,13 +118,10 @@ max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
 }
 
 array max_pool_indices_node(
-    const array& offsets,
-    const array& extent,
-    const Window& w,
-    mx::Stream s) {
+    const array& offsets, const array& extent, const Window& w, mx::Stream s) {
   return single_output<MaxPoolGather>(
-      offsets.shape(), mx::uint32,
-      {mx::contiguous(offsets, false, s), extent}, s, w);
+      offsets.shape(), mx::uint32, {mx::contiguous(offsets, false, s), extent},
+      s, w);
 }
 
 array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
@@ -175,8 +169,7 @@ std::vector<array> MaxPool::vjp(
     const Axes&,
     const Arrays& outputs) {
   auto saved = traced_
-      ? MaxPoolOutputs{outputs[0], mx::stop_gradient(outputs[1], stream()),
-                       mx::stop_gradient(outputs[2], stream())}
+      ? MaxPoolOutputs{outputs[0], mx::stop_gradient(outputs[1], stream()), mx::stop_gradient(outputs[2], stream())}
       : max_pool_traced_node(primals[0], window_, stream());
   return {max_pool_scatter_node(
       saved.offsets, saved.extent, cotangents[0], window_, stream())};
@@ -199,9 +192,7 @@ std::vector<mx::Shape> MaxPoolScatter::output_shapes(const Arrays& inputs) {
 }
 
 std::vector<array> MaxPoolScatter::jvp(
-    const Arrays& primals,
-    const Arrays& tangents,
-    const Axes&) {
+    const Arrays& primals, const Arrays& tangents, const Axes&) {
   return {max_pool_scatter_node(
       primals[0], primals[1], tangents[0], window_, stream())};
 }
@@ -218,8 +209,7 @@ std::vector<array> MaxPoolScatter::vjp(
 std::pair<std::vector<array>, std::vector<int>>
 MaxPoolScatter::vmap(const Arrays& inputs, const Axes& axes) {
   auto in = map_to_front(inputs, axes, stream());
-  return {
-      {max_pool_scatter_node(in[0], in[1], in[2], window_, stream())}, {0}};
+  return {{max_pool_scatter_node(in[0], in[1], in[2], window_, stream())}, {0}};
 }
 
 // MaxPoolGather
@@ -304,18 +294,13 @@ std::vector<mx::Shape> AvgPoolGrad::output_shapes(const Arrays& inputs) {
   return {input_shape(inputs[0].shape(), inputs[1].shape())};
 }
 
-std::vector<array> AvgPoolGrad::jvp(
-    const Arrays& primals,
-    const Arrays& tangents,
-    const Axes&) {
+std::vector<array>
+AvgPoolGrad::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
   return {avg_pool_grad_node(primals[0], tangents[0], window_, stream())};
 }
 
 std::vector<array> AvgPoolGrad::vjp(
-    const Arrays&,
-    const Arrays& cotangents,
-    const Axes&,
-    const Arrays&) {
+    const Arrays&, const Arrays& cotangents, const Axes&, const Arrays&) {
   return {avg_pool_traced_node(cotangents[0], window_, stream()).first};
 }
 

@@ -45,22 +45,19 @@ class Pooling : public mlx::core::Primitive {
   Window window_;
 };
 
-#define MLX_POOLING_DECLARE(NAME)                                        \
-  const char* name() const override {                                    \
-    return #NAME;                                                        \
-  }                                                                      \
-  void run(const Backend& on, const Arrays& inputs, Arrays& outputs)     \
-      override;                                                          \
-  Arrays jvp(                                                            \
-      const Arrays& primals, const Arrays& tangents, const Axes& argnums) \
-      override;                                                          \
-  Arrays vjp(                                                            \
-      const Arrays& primals,                                             \
-      const Arrays& cotangents,                                          \
-      const Axes& argnums,                                               \
-      const Arrays& outputs) override;                                   \
-  std::pair<Arrays, Axes> vmap(const Arrays& inputs, const Axes& axes)   \
-      override;                                                          \
+#define MLX_POOLING_DECLARE(NAME)                                              \
+  const char* name() const override {                                          \
+    return #NAME;                                                              \
+  }                                                                            \
+  void run(const Backend& on, const Arrays& inputs, Arrays& outputs) override; \
+  Arrays jvp(                                                                  \
+      const Arrays& primals, const Arrays& tangents, const Axes& argnums)      \
+      override;                                                                \
+  Arrays vjp(                                                                  \
+      const Arrays& primals, const Arrays& cotangents, const Axes& argnums,    \
+      const Arrays& outputs) override;                                         \
+  std::pair<Arrays, Axes> vmap(const Arrays& inputs, const Axes& axes)         \
+      override;                                                                \
   Shapes output_shapes(const Arrays& inputs) override;
 
 class MaxPool : public Pooling {
@@ -121,9 +118,7 @@ mlx::core::array
 max_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
 
 MaxPoolOutputs max_pool_traced_node(
-    const mlx::core::array& x,
-    const Window& w,
-    mlx::core::Stream s);
+    const mlx::core::array& x, const Window& w, mlx::core::Stream s);
 
 // Flat spatial positions of the maxima, uint32.
 mlx::core::array max_pool_indices_node(

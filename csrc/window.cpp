@@ -31,8 +31,8 @@ void check_sizes(
   if (std::any_of(
           sizes.begin(), sizes.end(), [](auto v) { return v > kMaxSize; })) {
     fail(
-        window.name, "'", argument, "' must be at most ", kMaxSize,
-        " but got ", tuple_string(sizes), ".");
+        window.name, "'", argument, "' must be at most ", kMaxSize, " but got ",
+        tuple_string(sizes), ".");
   }
 }
 

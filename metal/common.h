@@ -110,7 +110,7 @@ template <typename Index>
 struct Place {
   Index channel;
   Index first; // position along W
-  Index row; // among batch * depth * height
+  Index row;   // among batch * depth * height
   Index n;
   Index d;
   Index h;

@@ -8,11 +8,7 @@
 // [reach_first, reach_last], both counted from the padding's edge.
 template <typename Index>
 Range<Index> covering_windows(
-    Index reach_first,
-    Index reach_last,
-    Index out,
-    Index span,
-    Index stride) {
+    Index reach_first, Index reach_last, Index out, Index span, Index stride) {
   const Index last_before = reach_first - span;
   const Index first = last_before < 0 ? Index(0) : last_before / stride + 1;
   return {first, min(out, reach_last / stride + 1)};
@@ -22,8 +18,8 @@ Range<Index> covering_windows(
 // where it is none.
 template <typename Index>
 Index tap_at(Index distance, Index taps, Index dilation) {
-  const bool is_tap = distance >= 0 && distance % dilation == 0 &&
-      distance / dilation < taps;
+  const bool is_tap =
+      distance >= 0 && distance % dilation == 0 && distance / dilation < taps;
   return is_tap ? distance / dilation : Index(-1);
 }
 
@@ -79,11 +75,7 @@ Index column_tap(CoverTile<Index> tile, int t, Index w) {
 // First channel of output (d, h, w).
 template <typename Index>
 Index output_at(
-    constant PoolParams& p,
-    Place<Index> at,
-    Index d,
-    Index h,
-    Index w) {
+    constant PoolParams& p, Place<Index> at, Index d, Index h, Index w) {
   const Index row = (at.n * Index(p.out[0]) + d) * Index(p.out[1]) + h;
   return (row * Index(p.out[2]) + w) * Index(p.channels) + at.channel;
 }

@@ -6,13 +6,8 @@
 // arithmetic of Geometry::divisor.
 template <typename Index>
 Index counted_taps(
-    Index start,
-    Index in,
-    Index pad_hi,
-    Index taps,
-    Index dilation) {
-  const Range<Index> valid =
-      valid_taps<Index>(start, in, taps, dilation);
+    Index start, Index in, Index pad_hi, Index taps, Index dilation) {
+  const Range<Index> valid = valid_taps<Index>(start, in, taps, dilation);
   const Range<Index> padded =
       valid_taps<Index>(start, in + pad_hi, taps, dilation);
   const Index counted =

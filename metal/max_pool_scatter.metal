@@ -31,8 +31,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         for (int t = 0; t < TW; ++t) {
           const Index kw = column_tap(tile, t, w);
           for (int i = 0; i < V; ++i) {
-            const bool won =
-                kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
+            const bool won = kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
             total[t][i] += won ? A(cotangent.v[i]) : A(0);
           }
         }
@@ -42,7 +41,6 @@ template <typename T, typename Offset, typename Index, int V, int TW>
 
   for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
     store<V>(
-        dx + own_element(at, t, p.in[2], p.channels),
-        rounded<T, V>(total[t]));
+        dx + own_element(at, t, p.in[2], p.channels), rounded<T, V>(total[t]));
   }
 }

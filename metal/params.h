@@ -12,13 +12,13 @@
 namespace mlx_pooling {
 
 struct PoolParams {
-  int64_t in[3]; // D, H, W of x and dx
+  int64_t in[3];  // D, H, W of x and dx
   int64_t out[3]; // D, H, W of y and dy
   int64_t pad_lo[3];
   int64_t pad_hi[3];
   int64_t channels;
   int64_t first_row; // of this launch, among batch * D * H
-  float divisor; // of every window, where they all have the same
+  float divisor;     // of every window, where they all have the same
 };
 
 } // namespace mlx_pooling

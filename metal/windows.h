@@ -25,10 +25,10 @@ WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
   tile.taps_d = {0, kernel_d};
   tile.taps_h = {0, kernel_h};
   if (clip_rows) {
-    tile.taps_d = valid_taps<Index>(
-        tile.start_d, p.in[0], kernel_d, dilation_d);
-    tile.taps_h = valid_taps<Index>(
-        tile.start_h, p.in[1], kernel_h, dilation_h);
+    tile.taps_d =
+        valid_taps<Index>(tile.start_d, p.in[0], kernel_d, dilation_d);
+    tile.taps_h =
+        valid_taps<Index>(tile.start_h, p.in[1], kernel_h, dilation_h);
   }
   if (TW > 1) {
     // The host tiles only windows that overlap and are not dilated.

@@ -23,11 +23,8 @@ void run(Kernel<T> kernel, const T& task, int64_t positions, int64_t bytes) {
   });
 }
 
-cpu::Task task(
-    cpu::Links links,
-    const Geometry& geometry,
-    const array& from,
-    array& to) {
+cpu::Task
+task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
   return {
       std::move(links), geometry.channels, from.dtype().val(),
       from.data<void>(), to.data<void>()};
@@ -74,13 +71,13 @@ class CpuBackend : public Backend {
     encoder.set_input_array(offsets);
     encoder.set_input_array(dy);
     encoder.set_output_array(dx);
-    encoder.dispatch([=, offsets = weak(offsets), dy = weak(dy),
-                      dx = weak(dx)]() mutable {
-      run(cpu::kernels().max_pool_scatter,
-          {task(cpu::Links::covers(geometry), geometry, dy, dx),
-           offsets.dtype().val(), offsets.data<void>()},
-          geometry.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes());
-    });
+    encoder.dispatch(
+        [=, offsets = weak(offsets), dy = weak(dy), dx = weak(dx)]() mutable {
+          run(cpu::kernels().max_pool_scatter,
+              {task(cpu::Links::covers(geometry), geometry, dy, dx),
+               offsets.dtype().val(), offsets.data<void>()},
+              geometry.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes());
+        });
   }
 
   void max_pool_gather(
@@ -97,14 +94,13 @@ class CpuBackend : public Backend {
       values = weak(*t);
     }
     encoder.set_output_array(y);
-    encoder.dispatch(
-        [=, offsets = weak(offsets), y = weak(y)]() mutable {
-          cpu::max_pool_gather(
-              geometry, offsets, values ? &*values : nullptr, y);
-        });
+    encoder.dispatch([=, offsets = weak(offsets), y = weak(y)]() mutable {
+      cpu::max_pool_gather(geometry, offsets, values ? &*values : nullptr, y);
+    });
   }
 
-  void avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
+  void
+  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
     auto& encoder = mx::cpu::get_command_encoder(stream);
     encoder.set_input_array(x);

@@ -48,14 +48,14 @@ struct Kernels {
 const Kernels& kernels();
 
 // Their definitions, one namespace an instruction set (see isa.h).
-#define MLX_POOLING_DECLARE_KERNELS(isa)                                    \
-  namespace isa {                                                           \
-  void max_pool(const MaxTask& task, int64_t begin, int64_t end);           \
-  void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end);   \
-  void avg_pool(const AvgTask& task, int64_t begin, int64_t end);           \
-  void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);      \
-  inline constexpr Kernels kernels{                                         \
-      max_pool, max_pool_scatter, avg_pool, avg_pool_grad};                 \
+#define MLX_POOLING_DECLARE_KERNELS(isa)                                  \
+  namespace isa {                                                         \
+  void max_pool(const MaxTask& task, int64_t begin, int64_t end);         \
+  void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end); \
+  void avg_pool(const AvgTask& task, int64_t begin, int64_t end);         \
+  void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
+  inline constexpr Kernels kernels{                                       \
+      max_pool, max_pool_scatter, avg_pool, avg_pool_grad};               \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

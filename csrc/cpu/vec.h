@@ -104,7 +104,8 @@ MLX_POOLING_INLINE Vec<uint16_t, L> narrow_float16(Vec<float, L> value) {
   using F = Vec<float, L>;
   U bits = bits_as<U>(value);
   U magnitude = bits & 0x7fffffffu;
-  U normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  U normal =
+      (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   // Adding 0.5 lines the subnormal's last place up with the float's.
   U subnormal = bits_as<U>(F(bits_as<F>(magnitude) + 0.5f)) - 0x3f000000u;
   U half = magnitude < 0x38800000u ? subnormal : normal;
@@ -167,9 +168,11 @@ template <typename A, typename Offset>
 struct OffsetLaneOf {
   static constexpr auto kSize = std::max(sizeof(A), sizeof(Offset));
   using type = std::conditional_t<
-      kSize == 1, uint8_t,
+      kSize == 1,
+      uint8_t,
       std::conditional_t<
-          kSize == 2, uint16_t,
+          kSize == 2,
+          uint16_t,
           std::conditional_t<kSize == 4, uint32_t, uint64_t>>>;
 };
 

@@ -81,8 +81,8 @@ class Walk {
       for (int64_t j = 0; j < along_h.count; ++j) {
         auto h = along_h.first + j * axis_h.step;
         auto row = (d * axis_h.other_size + h) * axis_w.other_size;
-        auto tap_row = (tap_d * links_.kernel_height + along_h.tap +
-                        j * axis_h.tap_step) *
+        auto tap_row =
+            (tap_d * links_.kernel_height + along_h.tap + j * axis_h.tap_step) *
             links_.kernel_width;
         for (int64_t k = 0; k < along_w.count; ++k) {
           auto w = along_w.first + k * axis_w.step;

@@ -63,7 +63,8 @@ class MetalBackend : public Backend {
         {{&offsets}, {&y, true}, {t}}, stream);
   }
 
-  void avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
+  void
+  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
     encode_all(
         metal::plan_avg_pool(geometry, operand(x), operand(y)),

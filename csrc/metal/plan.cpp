@@ -199,8 +199,7 @@ std::vector<Launch>
 over_windows(Launch launch, const Geometry& g, int width, int tile) {
   auto& [d, h, w] = g.axes;
   auto tiles = ceil_div(w.out, tile);
-  auto last_column =
-      w.start(tiles * tile - 1) + (w.kernel - 1) * w.dilation;
+  auto last_column = w.start(tiles * tile - 1) + (w.kernel - 1) * w.dilation;
   set(launch, Constant::clip_rows, d.leaves_input() || h.leaves_input());
   set(launch, Constant::clip_columns, w.pad_lo > 0 || last_column >= w.in);
   return launches(
@@ -237,11 +236,8 @@ void set_divisor(Launch& launch, const Geometry& g) {
 
 } // namespace
 
-std::vector<Launch> plan_max_pool(
-    const Geometry& g,
-    Operand x,
-    Operand y,
-    const Operand* offsets) {
+std::vector<Launch>
+plan_max_pool(const Geometry& g, Operand x, Operand y, const Operand* offsets) {
   std::vector<Operand> operands{x, y};
   if (offsets != nullptr) {
     operands.push_back(*offsets);
@@ -258,10 +254,7 @@ std::vector<Launch> plan_max_pool(
 }
 
 std::vector<Launch> plan_max_pool_scatter(
-    const Geometry& g,
-    Operand offsets,
-    Operand dy,
-    Operand dx) {
+    const Geometry& g, Operand offsets, Operand dy, Operand dx) {
   auto width = vector_width(g, {offsets, dy, dx});
   auto tile = cover_tile(g, width);
   auto kernel = instantiation(
@@ -272,10 +265,7 @@ std::vector<Launch> plan_max_pool_scatter(
 }
 
 std::vector<Launch> plan_max_pool_gather(
-    const Geometry& g,
-    Operand offsets,
-    Operand y,
-    bool with_values) {
+    const Geometry& g, Operand offsets, Operand y, bool with_values) {
   auto kernel = instantiation(
       "max_pool_gather",
       {word_name(y.dtype), type_name(offsets.dtype), index_type(g)});

@@ -18,22 +18,13 @@ struct Operand {
 // number. Buffer indices follow the argument order of each kernel.
 
 std::vector<Launch> plan_max_pool(
-    const Geometry& geometry,
-    Operand x,
-    Operand y,
-    const Operand* offsets);
+    const Geometry& geometry, Operand x, Operand y, const Operand* offsets);
 
 std::vector<Launch> plan_max_pool_scatter(
-    const Geometry& geometry,
-    Operand offsets,
-    Operand dy,
-    Operand dx);
+    const Geometry& geometry, Operand offsets, Operand dy, Operand dx);
 
 std::vector<Launch> plan_max_pool_gather(
-    const Geometry& geometry,
-    Operand offsets,
-    Operand y,
-    bool with_values);
+    const Geometry& geometry, Operand offsets, Operand y, bool with_values);
 
 std::vector<Launch>
 plan_avg_pool(const Geometry& geometry, Operand x, Operand y);

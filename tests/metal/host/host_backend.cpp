@@ -14,8 +14,59 @@ namespace mlx_pooling {
 // csrc/cpu/backend.cpp, compiled under this name.
 const Backend& real_cpu_backend();
 
+// Metal has no float64, nor do users ever send it there.
+const Backend& backend_for(const mlx::core::array& x) {
+  bool runs_shaders =
+      metal::settings().run_shaders && x.dtype() != mlx::core::float64;
+  return runs_shaders ? metal_backend() : real_cpu_backend();
+}
+
+class HostBackend : public Backend {
+  void max_pool(
+      const Geometry& geometry,
+      const array& x,
+      array& y,
+      array* offsets,
+      Stream stream) const override {
+    backend_for(x).max_pool(geometry, x, y, offsets, stream);
+  }
+
+  void max_pool_scatter(
+      const Geometry& geometry,
+      const array& offsets,
+      const array& dy,
+      array& dx,
+      Stream stream) const override {
+    backend_for(dy).max_pool_scatter(geometry, offsets, dy, dx, stream);
+  }
+
+  void max_pool_gather(
+      const Geometry& geometry,
+      const array& offsets,
+      const array* t,
+      array& y,
+      Stream stream) const override {
+    backend_for(y).max_pool_gather(geometry, offsets, t, y, stream);
+  }
+
+  void
+  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
+      const override {
+    backend_for(x).avg_pool(geometry, x, y, stream);
+  }
+
+  void avg_pool_grad(
+      const Geometry& geometry,
+      const array& dy,
+      array& dx,
+      Stream stream) const override {
+    backend_for(dy).avg_pool_grad(geometry, dy, dx, stream);
+  }
+};
+
 const Backend& cpu_backend() {
-  return metal::settings().run_shaders ? metal_backend() : real_cpu_backend();
+  static const HostBackend backend;
+  return backend;
 }
 
 namespace metal {
@@ -52,8 +103,8 @@ void write(std::ostream& out, const Record& record) {
   out << ", \"error\": \"" << record.error << "\", \"buffers\": [";
   const char* separator = "";
   for (auto& t : record.traffic) {
-    out << separator << "{\"loads\": " << t.loads << ", \"stores\": "
-        << t.stores << ", \"bytes\": " << t.bytes << "}";
+    out << separator << "{\"loads\": " << t.loads
+        << ", \"stores\": " << t.stores << ", \"bytes\": " << t.bytes << "}";
     separator = ", ";
   }
   out << "]}";

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <csetjmp>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -48,8 +48,7 @@ std::string env(const char* name, const std::string& otherwise) {
   return value ? value : otherwise;
 }
 
-std::vector<std::smatch>
-matches(const std::string& text, const char* pattern) {
+std::vector<std::smatch> matches(const std::string& text, const char* pattern) {
   std::regex regex(pattern);
   return {
       std::sregex_iterator(text.begin(), text.end(), regex),
@@ -123,7 +122,8 @@ std::string entry_points(const Launch& launch, const std::string& source) {
     arguments += "Buffer{buffers[" + match.str(1) + "]}, ";
   }
   return kReports +
-      ("extern \"C\" {\nUNWATCHED void set_constants(const int32_t* values) {\n" +
+      ("extern \"C\" {\nUNWATCHED void set_constants(const int32_t* values) "
+       "{\n" +
        assignments +
        "}\nUNWATCHED bool is_constant(const void* p) {\nreturn false" +
        addresses + ";\n}\n" +
@@ -147,8 +147,8 @@ void compile(const fs::path& library, const std::string& source) {
   // Metal 3.1 is based on C++14.
   run_command(
       compiler + " -std=c++14 -fPIC -Wall -Wextra -Werror -Wno-attributes " +
-      flags + " -isystem " + MLX_POOLING_HOST_INCLUDE + " -c -o " +
-      file(".o") + " " + file(".cpp"));
+      flags + " -isystem " + MLX_POOLING_HOST_INCLUDE + " -c -o " + file(".o") +
+      " " + file(".cpp"));
   run_command(
       compiler + " -shared " + (watches() ? "" : flags) + " -o " +
       file(".tmp") + " " + file(".o"));
@@ -202,7 +202,7 @@ struct Bound {
       : binding(binding),
         offset(binding.data->offset() % 16),
         bytes(binding.data->nbytes()),
-        memory(new(std::align_val_t(16)) char[offset + bytes]) {
+        memory(new (std::align_val_t(16)) char[offset + bytes]) {
     if (binding.is_output) {
       writers.assign(bytes, 0);
     } else {
@@ -287,7 +287,8 @@ void access(const void* address, size_t size, bool is_write) {
   }
 }
 
-void in_order(Size grid, Order order, const std::function<void(Position)>& visit) {
+void in_order(
+    Size grid, Order order, const std::function<void(Position)>& visit) {
   uint64_t count = uint64_t{grid[0]} * grid[1] * grid[2];
   std::vector<uint64_t> sequence(count);
   std::iota(sequence.begin(), sequence.end(), 0);
@@ -307,9 +308,8 @@ void in_order(Size grid, Order order, const std::function<void(Position)>& visit
 void check_all_written(const Bound& bound) {
   auto missing = std::find(bound.writers.begin(), bound.writers.end(), 0);
   if (missing != bound.writers.end()) {
-    watch.error = "byte " +
-        std::to_string(missing - bound.writers.begin()) + " of " +
-        std::to_string(bound.bytes) + " not written";
+    watch.error = "byte " + std::to_string(missing - bound.writers.begin()) +
+        " of " + std::to_string(bound.bytes) + " not written";
   }
 }
 

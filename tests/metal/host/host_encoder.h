@@ -18,7 +18,7 @@ struct Traffic {
 struct Record {
   Launch launch;
   std::vector<Traffic> traffic; // of the buffers bound, in order
-  std::string error; // empty: none
+  std::string error;            // empty: none
 };
 
 enum class Order { forward, reverse, shuffled };
