@@ -1,5 +1,5 @@
-# Writes metal/ as one self-contained string (a C++ header) and as one .metal
-# file: shaders compiled at run time have no include path.
+# Writes metal/ as one self-contained string, in a C++ header: shaders compiled
+# at run time have no include path.
 
 set(shader_files
     params.h
