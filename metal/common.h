@@ -63,7 +63,7 @@ struct Accumulator<bfloat> {
 
 template <typename T>
 T lowest() {
-  return numeric_limits<T>::lowest();
+  return numeric_limits<T>::min();
 }
 template <>
 inline float lowest<float>() {
