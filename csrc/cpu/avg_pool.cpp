@@ -6,7 +6,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-template <int L, typename T>
+template <typename T, int L>
 void average(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   auto channels = task.channels;
@@ -15,13 +15,19 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
     auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
     auto* y = static_cast<T*>(task.to) + i * channels;
     A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
-    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
-      Vec<A, L> total{};
-      walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-        total += load<L>(x + tap.spatial * channels + c);
-      });
-      store<L>(y + c, total / divisor);
-    });
+    for_each_block<L>(
+        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          Vec<A, L> total[U] = {};
+          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
+            auto* from = x + tap.spatial * channels + c;
+            for (int u = 0; u < U; ++u) {
+              total[u] += load<L>(from + u * L);
+            }
+          });
+          for (int u = 0; u < U; ++u) {
+            store<L>(y + c + u * L, total[u] / divisor);
+          }
+        });
   }
 }
 
@@ -30,7 +36,7 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
 void avg_pool(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      average<L, T>(task, begin, end);
+      average<T, L>(task, begin, end);
     });
   });
 }

@@ -7,7 +7,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 namespace {
 
 // Each input adds up its shares of the cotangents of all windows around it.
-template <int L, typename T>
+template <typename T, int L>
 void spread(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   auto channels = task.channels;
@@ -15,14 +15,20 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
   for (auto i = begin; i < end; ++i, walk.next()) {
     auto* dy = static_cast<const T*>(task.from) + walk.plane() * channels;
     auto* dx = static_cast<T*>(task.to) + i * channels;
-    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
-      Vec<A, L> total{};
-      walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {
-        A divisor = divisor_at<A>(task.divisor, o.d, o.h, o.w);
-        total += load<L>(dy + o.spatial * channels + c) / divisor;
-      });
-      store<L>(dx + c, total);
-    });
+    for_each_block<L>(
+        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          Vec<A, L> total[U] = {};
+          walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {
+            auto* from = dy + o.spatial * channels + c;
+            A divisor = divisor_at<A>(task.divisor, o.d, o.h, o.w);
+            for (int u = 0; u < U; ++u) {
+              total[u] += load<L>(from + u * L) / divisor;
+            }
+          });
+          for (int u = 0; u < U; ++u) {
+            store<L>(dx + c + u * L, total[u]);
+          }
+        });
   }
 }
 
@@ -31,7 +37,7 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
 void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      spread<L, T>(task, begin, end);
+      spread<T, L>(task, begin, end);
     });
   });
 }

@@ -71,26 +71,35 @@ void with_offset_type(Val dtype, Visit visit) {
 template <int N>
 using Lanes = std::integral_constant<int, N>;
 
-// Calls visit(Lanes<L>{}) with a number of channels per vector that `channels`
-// can fill and that gives full vectors of the widest lanes involved.
+// Calls visit(Lanes<L>{}) with as many channels per vector as fill one of the
+// widest lanes involved and as `channels` can fill.
 template <typename WidestLane, typename Visit>
 void with_lanes(int64_t channels, Visit visit) {
   constexpr int kFull = kVectorBytes / sizeof(WidestLane);
+  constexpr int kQuarter = kFull > 4 ? kFull / 4 : 1;
   if (channels >= kFull) {
     visit(Lanes<kFull>{});
-  } else if (kFull > 4 && channels >= kFull / 4) {
-    visit(Lanes<(kFull > 4 ? kFull / 4 : 1)>{});
+  } else if (channels >= kQuarter) {
+    visit(Lanes<kQuarter>{});
   } else {
     visit(Lanes<1>{});
   }
 }
 
-// Calls visit(c) for blocks of L channels that cover all of them; the last
-// one may overlap its neighbour rather than be shorter.
+template <int N>
+using Vectors = std::integral_constant<int, N>;
+
+// Calls visit(Vectors<U>{}, c) for blocks of U vectors that cover all
+// channels: four vectors share the arithmetic of each tap while they last. The
+// last block may overlap its neighbour rather than be shorter.
 template <int L, typename Visit>
 MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
-  for (int64_t c = 0; c < channels; c += L) {
-    visit(std::min<int64_t>(c, channels - L));
+  int64_t c = 0;
+  for (; c + 4 * L <= channels; c += 4 * L) {
+    visit(Vectors<4>{}, c);
+  }
+  for (; c < channels; c += L) {
+    visit(Vectors<1>{}, std::min<int64_t>(c, channels - L));
   }
 }
 

@@ -6,7 +6,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-template <int L, typename T>
+template <typename T, int L>
 void values(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   auto channels = task.channels;
@@ -14,18 +14,27 @@ void values(const MaxTask& task, int64_t begin, int64_t end) {
   for (auto i = begin; i < end; ++i, walk.next()) {
     auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
     auto* y = static_cast<T*>(task.to) + i * channels;
-    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
-      auto best = broadcast<A, L>(lowest<A>());
-      walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-        auto v = load<L>(x + tap.spatial * channels + c);
-        best = replaces(v, best) ? v : best;
-      });
-      store<L>(y + c, best);
-    });
+    for_each_block<L>(
+        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          Vec<A, L> best[U];
+          for (auto& b : best) {
+            b = broadcast<A, L>(lowest<A>());
+          }
+          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
+            auto* from = x + tap.spatial * channels + c;
+            for (int u = 0; u < U; ++u) {
+              auto v = load<L>(from + u * L);
+              best[u] = replaces(v, best[u]) ? v : best[u];
+            }
+          });
+          for (int u = 0; u < U; ++u) {
+            store<L>(y + c + u * L, best[u]);
+          }
+        });
   }
 }
 
-template <int L, typename T, typename Offset>
+template <typename T, typename Offset, int L>
 void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   using Lane = OffsetLane<A, Offset>;
@@ -38,20 +47,30 @@ void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
     auto initial = walk.unlinked() ? Lane(~Offset{0}) : Lane(walk.first_tap());
-    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
-      auto best = broadcast<A, L>(lowest<A>());
-      auto best_tap = broadcast<Lane, L>(initial);
-      walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-        auto v = load<L>(x + tap.spatial * channels + c);
-        auto better = replaces(v, best);
-        best = better ? v : best;
-        best_tap = resize_mask<Lane, L>(better)
-            ? broadcast<Lane, L>(Lane(tap.tap))
-            : best_tap;
-      });
-      store<L>(y + c, best);
-      store<L>(offsets + c, resize<Offset, L>(best_tap));
-    });
+    for_each_block<L>(
+        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          Vec<A, L> best[U];
+          Vec<Lane, L> best_tap[U];
+          for (int u = 0; u < U; ++u) {
+            best[u] = broadcast<A, L>(lowest<A>());
+            best_tap[u] = broadcast<Lane, L>(initial);
+          }
+          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
+            auto* from = x + tap.spatial * channels + c;
+            auto tap_here = broadcast<Lane, L>(Lane(tap.tap));
+            for (int u = 0; u < U; ++u) {
+              auto v = load<L>(from + u * L);
+              auto better = replaces(v, best[u]);
+              best[u] = better ? v : best[u];
+              best_tap[u] =
+                  resize_mask<Lane, L>(better) ? tap_here : best_tap[u];
+            }
+          });
+          for (int u = 0; u < U; ++u) {
+            store<L>(y + c + u * L, best[u]);
+            store<L>(offsets + c + u * L, resize<Offset, L>(best_tap[u]));
+          }
+        });
   }
 }
 
@@ -61,14 +80,14 @@ void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
   with_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-        values<L, T>(task, begin, end);
+        values<T, L>(task, begin, end);
       });
       return;
     }
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;
       with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
-        values_and_offsets<L, T, Offset>(task, begin, end);
+        values_and_offsets<T, Offset, L>(task, begin, end);
       });
     });
   });

@@ -7,7 +7,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 namespace {
 
 // Each input adds up the cotangents of the windows it won.
-template <int L, typename T, typename Offset>
+template <typename T, typename Offset, int L>
 void collect(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   auto channels = task.channels;
@@ -17,18 +17,23 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
     auto* dy = static_cast<const T*>(task.from) + plane;
     auto* offsets = static_cast<const Offset*>(task.offsets) + plane;
     auto* dx = static_cast<T*>(task.to) + i * channels;
-    for_each_block<L>(channels, [&](int64_t c) MLX_POOLING_LAMBDA {
-      Vec<A, L> total{};
-      walk.for_each([&](Linked window) MLX_POOLING_LAMBDA {
-        auto o = window.spatial * channels + c;
-        auto won =
-            load<L>(offsets + o) == broadcast<Offset, L>(Offset(window.tap));
-        Vec<A, L> share =
-            resize_mask<A, L>(won) ? load<L>(dy + o) : Vec<A, L>{};
-        total = sum<T>(total, share);
-      });
-      store<L>(dx + c, total);
-    });
+    for_each_block<L>(
+        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          Vec<A, L> total[U] = {};
+          walk.for_each([&](Linked window) MLX_POOLING_LAMBDA {
+            auto o = window.spatial * channels + c;
+            auto tap = broadcast<Offset, L>(Offset(window.tap));
+            for (int u = 0; u < U; ++u) {
+              auto won = load<L>(offsets + o + u * L) == tap;
+              Vec<A, L> share = resize_mask<A, L>(won) ? load<L>(dy + o + u * L)
+                                                       : Vec<A, L>{};
+              total[u] = sum<T>(total[u], share);
+            }
+          });
+          for (int u = 0; u < U; ++u) {
+            store<L>(dx + c + u * L, total[u]);
+          }
+        });
   }
 }
 
@@ -39,7 +44,7 @@ void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;
       with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
-        collect<L, T, Offset>(task, begin, end);
+        collect<T, Offset, L>(task, begin, end);
       });
     });
   });
