@@ -1,0 +1,361 @@
+"""Count what the Metal shaders move on the pooling layers of real networks.
+
+    python benchmarks/metal_traffic.py
+    python benchmarks/metal_traffic.py --filter resnet --dtype float16 --json out.json
+
+No Mac is needed: the tests' build of the extension runs every thread of a launch on the
+CPU and counts its loads and stores. The launches are those that a Mac gets for the same
+arrays; no shape is scaled down. mlx.nn is counted from its own graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from measure import describe, peak_bytes
+from report import OURS, PASSES, THEIRS
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from shapes import CASES, Case
+
+PROJECT = Path(__file__).parents[1]
+sys.path.insert(0, str(PROJECT / "tests" / "metal"))
+import shader_host  # noqa: E402
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+# Primitives that only describe their input's memory anew. Reshape and Flatten are among
+# them when their input is contiguous, and copy it otherwise.
+VIEWS = ("AsStrided", "Broadcast", "ExpandDims", "Slice", "Squeeze", "Transpose")
+VIEWS += ("StopGradient", "Unflatten")
+RESHAPES = ("Flatten", "Reshape")
+STRIDED = ("AsStrided", "Broadcast", "Slice", "Transpose")
+
+NOTES = f"""\
+MB moved: every load and store issued, however often caches serve it. {THEIRS}: each
+  primitive reads its inputs and writes its output; a scalar is read once. Its atomic
+  additions and the copies that some primitives make of strided inputs are left out.
+MB in memory: the same, but each array at most once for a primitive that reads it,
+  however many elements a view makes of it. {OURS} reaches the least by construction.
+least: x and y, and where there is a gradient dy and dx, with the offsets that a maximum
+  writes and reads back.
+loads: vector loads to a vector stored, in the vjp those of its backward half. naive:
+  with one load for every tap, in the vjp for every tap and array read.
+tile: channels in a vector x neighbours along W that one thread computes.
+extra MB: most memory held at once beyond the results, by MLX's own account.
+Counted as no traffic: {", ".join(sorted(VIEWS))};
+  {" and ".join(RESHAPES)} of what is contiguous."""
+
+Function = Callable[..., Any]
+Record = dict[str, Any]
+
+
+@dataclass
+class Traffic:
+    """What one library does in one pass."""
+
+    moved: int = 0
+    in_memory: int = 0
+    extra: int = 0
+    kernels: list[str] = field(default_factory=list)
+    threads: int = 0
+    loads: float | None = None
+    tile: str | None = None
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array of a graph: its bytes, those of the memory it views, and its order."""
+
+    logical: int
+    memory: int
+    contiguous: bool = True
+
+
+class Graph:
+    """Adds up the traffic of an exported graph, one of its parts after the other."""
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+        self._arrays: dict[str, Operand] = {}
+
+    def add(self, part: dict[str, Any]) -> None:
+        """Take a part as ``mx.export_function`` hands it to a callback."""
+        if part["type"] == "inputs":
+            for name, shape, dtype in part["inputs"]:
+                self._arrays[name] = _owner(shape, dtype)
+        elif part["type"] == "constants":
+            for name, value in part["constants"]:
+                self._arrays[name] = _owner(value.shape, value.dtype)
+        elif part["type"] == "primitive":
+            self._add_primitive(part["name"], part["inputs"], part["outputs"])
+
+    def _add_primitive(self, kind: str, inputs: list, outputs: list) -> None:
+        sources = [self._arrays[name] for name, _, _ in inputs]
+        reshapes = kind in RESHAPES and sources[0].contiguous
+        if kind in VIEWS or reshapes:
+            ((name, shape, dtype),) = outputs
+            self._arrays[name] = Operand(
+                _owner(shape, dtype).logical,
+                sources[0].memory,
+                sources[0].contiguous and kind not in STRIDED,
+            )
+            return
+        results = {name: _owner(shape, dtype) for name, shape, dtype in outputs}
+        self._arrays.update(results)
+        self.traffic.kernels.append(kind)
+        for each in (*sources, *results.values()):
+            is_scalar = each.memory <= 8
+            self.traffic.moved += each.memory if is_scalar else each.logical
+            self.traffic.in_memory += min(each.logical, each.memory)
+
+
+def _owner(shape: tuple[int, ...], dtype: mx.Dtype) -> Operand:
+    nbytes = prod(shape) * dtype.size
+    return Operand(nbytes, nbytes)
+
+
+def passes(layer: Function) -> dict[str, Function]:
+    """Both passes as functions of x and dy."""
+
+    def vjp(x: mx.array, dy: mx.array) -> tuple[mx.array, mx.array]:
+        (y,), (dx,) = mx.vjp(layer, [x], [dy])
+        return y, dx
+
+    return {"forward": lambda x, dy: (layer(x),), "vjp": vjp}
+
+
+def extra_bytes(run: Function, results: int) -> int:
+    return max(0, peak_bytes(lambda: mx.eval(run())) - results)
+
+
+def count_theirs(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffic:
+    graph = Graph()
+    mx.export_function(graph.add, run, x, dy)
+    graph.traffic.extra = extra_bytes(lambda: run(x, dy), results)
+    return graph.traffic
+
+
+def loads_per_vector(record: Record) -> float:
+    """Loads of all inputs to one store of the result, y or dx."""
+    # Offsets, where a forward kernel writes them, are stored as often as y.
+    stores = max(buffer["stores"] for buffer in record["buffers"])
+    return sum(buffer["loads"] for buffer in record["buffers"]) / stores
+
+
+def tile(record: Record) -> str:
+    """The last two arguments of a kernel: max_pool<float, uchar, int, 4, 1>."""
+    *_, width, neighbours = record["kernel"].rstrip(">").split(", ")
+    return f"{width}x{neighbours}"
+
+
+def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffic:
+    extra = extra_bytes(lambda: run(x, dy), results)
+    records = shader_host.take_records()
+    for record in records:
+        if record["error"]:
+            raise SystemExit(f"{record['kernel']}: {record['error']}")
+    buffers = [buffer for record in records for buffer in record["buffers"]]
+    return Traffic(
+        moved=sum(buffer["bytes"] for buffer in buffers),
+        extra=extra,
+        kernels=[record["kernel"] for record in records],
+        threads=sum(prod(record["grid"]) for record in records),
+        loads=loads_per_vector(records[-1]),
+        tile=tile(records[-1]),
+    )
+
+
+def offset_bytes(case: Case) -> int:
+    """Size of an offset, whose top value is not a tap (see DESIGN, section 1)."""
+    taps = prod(case.kernel)
+    return 1 if taps <= 255 else 2 if taps <= 65_535 else 4
+
+
+def run_case(case: Case, dtype: str) -> dict[str, Any]:
+    """Every count of one case, ready for JSON."""
+    import mlx_pooling
+
+    x = mx.random.normal(case.shape, key=mx.random.key(0)).astype(getattr(mx, dtype))
+    sizes = (case.kernel, case.stride, case.padding)
+    ours = getattr(mlx_pooling, case.layer)(*sizes, **case.extras)
+    theirs = None if case.extras else getattr(nn, case.layer)(*sizes)
+    dy = mx.ones_like(ours(x))
+    mx.eval(x, dy)
+    shader_host.take_records()
+
+    forward, vjp = case.compulsory_bytes(dy.shape, x.itemsize)
+    offsets = dy.size * offset_bytes(case) if case.op == "max" else 0
+    taps = prod(case.kernel)
+    operands = 2 if case.op == "max" else 1  # of the backward pass
+    expected = {
+        "forward": {"least": forward, "results": dy.nbytes, "naive": taps},
+        "vjp": {
+            "least": vjp + 2 * offsets,
+            "results": dy.nbytes + x.nbytes,
+            "naive": taps * operands * dy.size / x.size,
+        },
+    }
+    result: dict[str, Any] = {**asdict(case), "window": case.window}
+    for name, facts in expected.items():
+        arguments = (x, dy, facts["results"])
+        mine = count_ours(passes(ours)[name], *arguments)
+        mine.in_memory = facts["least"]
+        result[name] = {**facts, OURS: asdict(mine), THEIRS: None}
+        if theirs is not None:
+            rival = count_theirs(passes(theirs)[name], *arguments)
+            result[name][THEIRS] = asdict(rival)
+    return result
+
+
+def run_cases(cases: list[Case], dtype: str, build: Path) -> list[dict[str, Any]]:
+    # On stderr and only on a terminal, so that a piped table stays a table.
+    console = Console(stderr=True)
+    with Progress(
+        console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("building the extension", total=None)
+        # The tests tile small arrays too; here the plans are to be those of a release.
+        flags = "-DCMAKE_CXX_FLAGS=-UMLX_POOLING_BUSY_THREADS"
+        sys.path.insert(0, str(shader_host.build(build, flags)))
+        os.environ["MLX_POOLING_SHADER_CACHE"] = str(build / "shaders")
+        shader_host.run_shaders(True)
+        progress.update(task, total=len(cases))
+        results = []
+        for case in cases:
+            progress.update(task, description=case.name)
+            results.append(run_case(case, dtype))
+            progress.advance(task)
+    return results
+
+
+def table(which: str, results: list[dict[str, Any]]) -> Table:
+    table = Table(title=PASSES[which], title_justify="left", box=box.SIMPLE_HEAD)
+    for head in ("case", "window"):
+        table.add_column(head, no_wrap=True)
+    for head in (
+        *("tile", "thou.\nthreads", "loads", "naive", "least\nMB", "MB\nmoved"),
+        *("/least", f"{THEIRS}\nmoved", f"{THEIRS}\nmemory", "/least"),
+        *("dis-\npatches", THEIRS, "extra\nMB", THEIRS),
+    ):
+        table.add_column(head, justify="right", no_wrap=True)
+    for result in results:
+        counts = result[which]
+        ours, theirs = counts[OURS], counts[THEIRS] or {}
+        least = counts["least"]
+        in_memory = theirs.get("in_memory")
+        table.add_row(
+            result["name"],
+            result["window"],
+            ours["tile"],
+            _number(ours["threads"] / 1e3),
+            _number(ours["loads"]),
+            _number(counts["naive"]),
+            _number(least / 1e6),
+            _number(ours["moved"] / 1e6),
+            _number(ours["moved"] / least),
+            _megabytes(theirs.get("moved")),
+            _megabytes(in_memory),
+            _number(in_memory and in_memory / least),
+            str(len(ours["kernels"])),
+            str(len(theirs["kernels"])) if theirs else "-",
+            _megabytes(ours["extra"]),
+            _megabytes(theirs.get("extra")),
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _megabytes(size: int | None) -> str:
+    return _number(None if size is None else size / 1e6)
+
+
+def primitives(results: list[dict[str, Any]]) -> str:
+    """What the graphs of mlx.nn were found to run, the commonest first."""
+    counts = Counter(
+        kind
+        for result in results
+        for which in PASSES
+        if result[which][THEIRS]
+        for kind in result[which][THEIRS]["kernels"]
+    )
+    return ", ".join(f"{kind} {count}" for kind, count in counts.most_common())
+
+
+def select(text: str) -> list[Case]:
+    cases = [c for c in CASES if text.lower() in f"{c.name} {c.window}".lower()]
+    if not cases:
+        raise SystemExit(f"no case contains {text!r}")
+    return cases
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="only cases with TEXT in name or window, such as resnet, 'avg 3' or ceil",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number")
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=PROJECT / "build" / "traffic",
+        metavar="FOLDER",
+        help="for the build of the extension, used again next time "
+        "(default: %(default)s)",
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cases = select(args.filter)
+    mx.set_default_device(mx.cpu)
+    console = Console(highlight=False)
+    console.width = max(console.width, 160)  # a folded row is hard to read
+    about = {
+        "command": shlex.join(["python", "benchmarks/metal_traffic.py", *sys.argv[1:]]),
+        "versions": describe(mx.default_device(), "mlx")["versions"],
+        "dtype": args.dtype,
+        "shapes": "as in the networks, none scaled down",
+    }
+    for key, value in about.items():
+        console.print(f"{key}: {value}", soft_wrap=True)
+    results = run_cases(cases, args.dtype, args.build.resolve())
+    console.print()
+    for which in PASSES:
+        console.print(table(which, results))
+    console.print(NOTES, soft_wrap=True)
+    console.print(f"Primitives of {THEIRS} counted: {primitives(results)}.")
+    if args.json:
+        report = {"about": about, "results": results}
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

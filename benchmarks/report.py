@@ -1,0 +1,130 @@
+"""The tables and the plot that ``pooling.py`` makes of its results."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+OURS, THEIRS, TORCH = "mlx_pooling", "mlx.nn", "torch"
+RIVALS = (THEIRS, TORCH)
+PASSES = {"forward": "forward", "vjp": "forward + vjp"}
+MEAN = "geometric mean"
+
+Result = dict[str, Any]
+Means = dict[str, dict[str, dict[str, float | None]]]
+
+
+def geometric_means(results: list[Result]) -> Means:
+    """Speed-ups over each rival by group of cases, None where no case has the rival."""
+    groups = {
+        MEAN: results,
+        "overlapping": [r for r in results if r["overlapping"]],
+        "not overlapping": [r for r in results if not r["overlapping"]],
+    }
+    return {
+        label: {
+            which: {rival: _mean_speedup(group, which, rival) for rival in RIVALS}
+            for which in PASSES
+        }
+        for label, group in groups.items()
+    }
+
+
+def _mean_speedup(results: list[Result], which: str, rival: str) -> float | None:
+    speedups = [r[which]["speedup"].get(rival) for r in results]
+    logs = [math.log(s) for s in speedups if s is not None]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def table(which: str, results: list[Result], means: Means) -> Table:
+    """One pass: forward shows the cases' windows and inputs, vjp its peak memory."""
+    forward = which == "forward"
+    table = Table(title=PASSES[which], title_justify="left", box=box.SIMPLE_HEAD)
+    for head in ("case", *(("window", "input") if forward else ())):
+        table.add_column(head)
+    for head in (
+        *("ms", "GB/s", "of\ncopy"),
+        *(f"{rival}\nms" for rival in RIVALS),
+        *(f"vs\n{rival}" for rival in RIVALS),
+        *(() if forward else ("peak\nMB", f"{THEIRS}\nMB")),
+    ):
+        table.add_column(head, justify="right", no_wrap=True)
+    for result in results:
+        measured = result[which]
+        shape = "x".join(map(str, result["shape"]))
+        memory = () if forward else measured["peak_bytes"].values()
+        table.add_row(
+            result["name"],
+            *((result["window"], shape) if forward else ()),
+            _number(measured["ms"][OURS]),
+            _number(measured["gbps"][OURS]),
+            f"{measured['share_of_copy'][OURS]:.0%}",
+            *(_number(measured["ms"].get(rival)) for rival in RIVALS),
+            *(_number(measured["speedup"].get(rival)) for rival in RIVALS),
+            *(_number(size and size / 1e6) for size in memory),
+            end_section=result is results[-1],
+        )
+    for label, mean in means.items():
+        blanks = [""] * (7 if forward else 5)
+        name = label if label == MEAN else f"  {label}"
+        table.add_row(name, *blanks, *(_number(mean[which][r]) for r in RIVALS))
+    return table
+
+
+def _number(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def plot(path: Path, title: str, results: list[Result], means: Means) -> None:
+    """Bars of the speed-ups, one panel a pass, on a logarithmic axis."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    labels = [f"{r['name']}  ({r['window']})" for r in results] + [MEAN]
+    rivals = [rival for rival in RIVALS if means[MEAN]["forward"][rival]]
+    thickness = 0.8 / len(RIVALS)
+    figure, axes = plt.subplots(
+        ncols=2,
+        sharey=True,
+        figsize=(13, 1.6 + 0.36 * len(labels)),
+        layout="constrained",
+    )
+    for axis, (which, name) in zip(axes, PASSES.items(), strict=True):
+        for place, rival in enumerate(rivals):
+            speedups = [r[which]["speedup"].get(rival, math.nan) for r in results]
+            speedups.append(means[MEAN][which][rival])
+            offset = (place - (len(RIVALS) - 1) / 2) * thickness
+            # Bars start at 1, to the right where we are faster and to the left if not.
+            bars = axis.barh(
+                [row + offset for row in range(len(labels))],
+                [speedup - 1 for speedup in speedups],
+                thickness,
+                left=1,
+                label=f"vs {rival}",
+            )
+            texts = ["" if math.isnan(s) else _number(s) for s in speedups]
+            axis.bar_label(bars, texts, padding=2, fontsize=7)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter("")
+        axis.axvline(1, color="black", linewidth=0.8)
+        axis.axhline(len(results) - 0.5, color="grey", linewidth=0.8)
+        axis.grid(axis="x", alpha=0.3)
+        axis.margins(x=0.12, y=0.01)
+        axis.set_title(name)
+        axis.set_xlabel("times faster")
+    axes[0].set_yticks(range(len(labels)), labels, fontsize=8)
+    axes[0].invert_yaxis()
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper right", ncols=len(RIVALS))
+    figure.suptitle(title)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,123 @@
+"""Pooling layers of real networks: the cases that every benchmark here measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pooling layer and the (N, *spatial, C) input it meets in its network."""
+
+    name: str
+    op: str  # "max" or "avg"
+    shape: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: int = 1
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+
+    @property
+    def layer(self) -> str:
+        """Name of the layer class, the same in every library: ``MaxPool2d``."""
+        return f"{self.op.capitalize()}Pool{len(self.kernel)}d"
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """The arguments that ``mlx.nn`` does not have, where they are not default."""
+        extras: dict[str, Any] = {}
+        if self.dilation != 1:
+            extras["dilation"] = self.dilation
+        if self.ceil_mode:
+            extras["ceil_mode"] = True
+        if not self.count_include_pad:
+            extras["count_include_pad"] = False
+        return extras
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether neighbouring windows share taps."""
+        return any(k > s for k, s in zip(self.kernel, self.stride, strict=True))
+
+    @property
+    def window(self) -> str:
+        """``max 3/2/1`` is kernel 3, stride 2, padding 1; axes as ``1x3x3/1x2x2``."""
+        sizes = [self.kernel, self.stride]
+        if any(self.padding):
+            sizes.append(self.padding)
+        flags = {"dilation": f" d{self.dilation}", "ceil_mode": " ceil"}
+        flags["count_include_pad"] = " nopad"
+        text = "/".join(_axes(size) for size in sizes)
+        return f"{self.op} {text}" + "".join(flags[name] for name in self.extras)
+
+    @property
+    def input_text(self) -> str:
+        return "x".join(map(str, self.shape))
+
+    def compulsory_bytes(
+        self, out_shape: Iterable[int], itemsize: int
+    ) -> tuple[int, int]:
+        """Bytes that any implementation must move: forward, and forward + vjp.
+
+        Forward reads x and writes y; the gradient reads dy and writes dx besides.
+        """
+        forward = (prod(self.shape) + prod(out_shape)) * itemsize
+        return forward, 2 * forward
+
+
+def _axes(size: tuple[int, ...]) -> str:
+    return str(size[0]) if len(set(size)) == 1 else "x".join(map(str, size))
+
+
+def _case(
+    name: str,
+    op: str,
+    shape: tuple[int, ...],
+    kernel: int | tuple[int, ...],
+    stride: int | tuple[int, ...],
+    padding: int | tuple[int, ...] = 0,
+    **extras: Any,
+) -> Case:
+    def spread(size: int | tuple[int, ...]) -> tuple[int, ...]:
+        return (size,) * (len(shape) - 2) if isinstance(size, int) else size
+
+    return Case(
+        name, op, shape, spread(kernel), spread(stride), spread(padding), **extras
+    )
+
+
+CASES = (
+    _case("LeNet", "max", (64, 24, 24, 20), 2, 2),
+    _case("AlexNet", "max", (16, 55, 55, 64), 3, 2),
+    _case("VGG pool1", "max", (2, 224, 224, 64), 2, 2),
+    _case("VGG pool5", "max", (8, 14, 14, 512), 2, 2),
+    _case("ResNet stem", "max", (8, 112, 112, 64), 3, 2, 1),
+    _case("GoogLeNet pool3", "max", (8, 56, 56, 192), 3, 2, ceil_mode=True),
+    _case("Inception branch", "max", (8, 28, 28, 192), 3, 1, 1),
+    _case("CenterNet peaks", "max", (1, 128, 128, 80), 3, 1, 1),
+    _case("YOLO SPP 5", "max", (1, 19, 19, 512), 5, 1, 2),
+    _case("YOLO SPP 13", "max", (1, 19, 19, 512), 13, 1, 6),
+    _case("VGG a-trous", "max", (4, 28, 28, 512), 2, 1, 1, dilation=2),
+    _case("MNIST batch 1", "max", (1, 28, 28, 1), 2, 2),
+    _case("LeNet-5 classic", "avg", (64, 28, 28, 6), 2, 2),
+    _case("DenseNet transition", "avg", (8, 56, 56, 128), 2, 2),
+    _case("Inception-v3 branch", "avg", (8, 35, 35, 192), 3, 1, 1),
+    _case("PoolFormer", "avg", (8, 56, 56, 64), 3, 1, 1, count_include_pad=False),
+    _case("ResNet-50 head", "avg", (32, 7, 7, 2048), 7, 7),
+    _case("CIFAR head batch 1", "avg", (1, 8, 8, 64), 8, 8),
+    _case("RGB pyramid", "avg", (1, 256, 256, 3), 2, 2),
+    _case("M5 audio", "max", (4, 8000, 128), 4, 4),
+    _case("Audio stem", "max", (8, 8000, 64), 3, 2, 1),
+    _case("Autoformer trend", "avg", (16, 96, 512), 25, 1, 12),
+    _case(
+        "R3D video stem", "max", (1, 8, 112, 112, 64), (1, 3, 3), (1, 2, 2), (0, 1, 1)
+    ),
+    _case("I3D branch", "max", (1, 8, 28, 28, 192), 3, 1, 1),
+    _case("3-D U-Net", "max", (1, 32, 64, 64, 32), 2, 2),
+    _case("I3D head", "avg", (2, 8, 7, 7, 1024), (2, 7, 7), 1),
+)
