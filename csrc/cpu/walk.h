@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
 
@@ -13,34 +15,25 @@ struct Linked {
 };
 
 // Walks positions (n, d, h, w) of one side in row-major order, and for each
-// those it is linked to on the other.
+// those it is linked to on the other. What a row's positions have in common is
+// worked out once a row.
 class Walk {
  public:
-  MLX_POOLING_INLINE Walk(const Links& links, int64_t flat)
-      : links_(links), plane_(links.other_plane()) {
-    auto& [depth, height, width] = links.axes;
-    w_ = flat % width.size();
-    flat /= width.size();
-    h_ = flat % height.size();
-    flat /= height.size();
-    d_ = flat % depth.size();
-    n_ = flat / depth.size();
+  Walk(const Links& links, int64_t flat)
+      : links_(links),
+        width_(links.axes[2].size()),
+        plane_(links.other_plane()),
+        row_(flat / width_),
+        w_(flat % width_) {
+    enter_row();
   }
 
   MLX_POOLING_INLINE void next() {
-    if (++w_ < links_.axes[2].size()) {
-      return;
+    if (++w_ == width_) {
+      w_ = 0;
+      ++row_;
+      enter_row();
     }
-    w_ = 0;
-    if (++h_ < links_.axes[1].size()) {
-      return;
-    }
-    h_ = 0;
-    if (++d_ < links_.axes[0].size()) {
-      return;
-    }
-    d_ = 0;
-    ++n_;
   }
 
   // First position of this one's plane on the other side.
@@ -59,54 +52,70 @@ class Walk {
   }
 
   MLX_POOLING_INLINE bool unlinked() const {
-    return depth().count == 0 || height().count == 0 || width().count == 0;
+    return rows_.empty() || along_w().count == 0;
   }
 
   MLX_POOLING_INLINE int64_t first_tap() const {
-    return (depth().tap * links_.kernel_height + height().tap) *
-        links_.kernel_width +
-        width().tap;
+    return rows_.front().tap + along_w().tap;
   }
 
   // Calls visit(Linked) in row-major order.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
-    const Link along_d = depth();
-    const Link along_h = height();
-    const Link along_w = width();
-    auto& [axis_d, axis_h, axis_w] = links_.axes;
-    for (int64_t i = 0; i < along_d.count; ++i) {
-      auto d = along_d.first + i * axis_d.step;
-      auto tap_d = along_d.tap + i * axis_d.tap_step;
-      for (int64_t j = 0; j < along_h.count; ++j) {
-        auto h = along_h.first + j * axis_h.step;
-        auto row = (d * axis_h.other_size + h) * axis_w.other_size;
-        auto tap_row =
-            (tap_d * links_.kernel_height + along_h.tap + j * axis_h.tap_step) *
-            links_.kernel_width;
-        for (int64_t k = 0; k < along_w.count; ++k) {
-          auto w = along_w.first + k * axis_w.step;
-          auto tap = tap_row + along_w.tap + k * axis_w.tap_step;
-          visit(Linked{row + w, tap, d, h, w});
-        }
+    const Link along = along_w();
+    const auto step = links_.axes[2].step;
+    const auto tap_step = links_.axes[2].tap_step;
+    for (const LinkedRow& row : rows_) {
+      for (int64_t k = 0; k < along.count; ++k) {
+        auto w = along.first + k * step;
+        visit(
+            Linked{
+                row.spatial + w, row.tap + along.tap + k * tap_step, row.d,
+                row.h, w});
       }
     }
   }
 
  private:
-  MLX_POOLING_INLINE const Link& depth() const {
-    return links_.axes[0].of[d_];
+  // A row of the other side that this row's positions are linked to.
+  struct LinkedRow {
+    int64_t spatial; // of its position w = 0
+    int64_t tap;     // without the share of w
+    int64_t d, h;
+  };
+
+  void enter_row() {
+    auto& [depth, height, width] = links_.axes;
+    h_ = row_ % height.size();
+    d_ = row_ / height.size() % depth.size();
+    n_ = row_ / height.size() / depth.size();
+    const Link along_d = depth.of[d_];
+    const Link along_h = height.of[h_];
+    rows_.clear();
+    for (int64_t i = 0; i < along_d.count; ++i) {
+      auto d = along_d.first + i * depth.step;
+      auto tap_d = along_d.tap + i * depth.tap_step;
+      for (int64_t j = 0; j < along_h.count; ++j) {
+        auto h = along_h.first + j * height.step;
+        auto tap_h = along_h.tap + j * height.tap_step;
+        rows_.push_back(
+            {(d * height.other_size + h) * width.other_size,
+             (tap_d * links_.kernel_height + tap_h) * links_.kernel_width, d,
+             h});
+      }
+    }
   }
-  MLX_POOLING_INLINE const Link& height() const {
-    return links_.axes[1].of[h_];
-  }
-  MLX_POOLING_INLINE const Link& width() const {
+
+  MLX_POOLING_INLINE const Link& along_w() const {
     return links_.axes[2].of[w_];
   }
 
   const Links& links_;
+  int64_t width_;
   int64_t plane_;
+  int64_t row_;
   int64_t n_, d_, h_, w_;
+  std::vector<LinkedRow> rows_;
 };
 
 template <typename A>
