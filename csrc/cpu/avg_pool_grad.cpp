@@ -7,9 +7,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 namespace {
 
 // Each input adds up its shares of the cotangents of all windows around it.
-template <typename T, int L>
+template <typename T, int L, bool IsUniform>
 void spread(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
+  const A uniform = divisor_at<A>(task.divisor, 0, 0, 0);
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
@@ -20,13 +21,15 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
           Vec<A, L> total[U] = {};
           walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {
             auto* from = dy + o.spatial * channels + c;
-            A divisor = divisor_at<A>(task.divisor, o.d, o.h, o.w);
             for (int u = 0; u < U; ++u) {
-              total[u] += load<L>(from + u * L) / divisor;
+              auto share = load<L>(from + u * L);
+              total[u] += IsUniform
+                  ? share
+                  : share / divisor_at<A>(task.divisor, o.d, o.h, o.w);
             }
           });
           for (int u = 0; u < U; ++u) {
-            store<L>(dx + c + u * L, total[u]);
+            store<L>(dx + c + u * L, IsUniform ? total[u] / uniform : total[u]);
           }
         });
   }
@@ -37,7 +40,8 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
 void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      spread<T, L>(task, begin, end);
+      task.divisor.is_uniform ? spread<T, L, true>(task, begin, end)
+                              : spread<T, L, false>(task, begin, end);
     });
   });
 }

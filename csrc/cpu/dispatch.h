@@ -90,11 +90,16 @@ template <int N>
 using Vectors = std::integral_constant<int, N>;
 
 // Calls visit(Vectors<U>{}, c) for blocks of U vectors that cover all
-// channels: four vectors share the arithmetic of each tap while they last. The
-// last block may overlap its neighbour rather than be shorter.
+// channels: as many vectors as registers hold share the arithmetic of each tap.
+// The last block may overlap its neighbour rather than be shorter.
 template <int L, typename Visit>
 MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
   int64_t c = 0;
+  if constexpr (kVectorBytes == 64) { // AVX-512 has 32 registers
+    for (; c + 8 * L <= channels; c += 8 * L) {
+      visit(Vectors<8>{}, c);
+    }
+  }
   for (; c + 4 * L <= channels; c += 4 * L) {
     visit(Vectors<4>{}, c);
   }

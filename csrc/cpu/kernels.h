@@ -15,6 +15,7 @@ struct Divisor {
   explicit Divisor(const Geometry& geometry);
 
   std::array<std::vector<double>, kMaxSpatialAxes> factors;
+  bool is_uniform; // the same for every output
 };
 
 // One operation over row-contiguous data. `to` has links.axes positions of
