@@ -259,8 +259,10 @@ std::vector<Launch> plan_max_pool_scatter(
   auto tile = cover_tile(g, width);
   auto kernel = instantiation(
       "max_pool_scatter",
-      {type_name(dy.dtype), type_name(offsets.dtype), index_type(g),
-       std::to_string(width), std::to_string(tile)});
+      // Sums of bool saturate only as bool.
+      {dy.dtype == mx::bool_ ? "bool" : type_name(dy.dtype),
+       type_name(offsets.dtype), index_type(g), std::to_string(width),
+       std::to_string(tile)});
   return over_covers(make_launch(kernel, g), g, width, tile);
 }
 

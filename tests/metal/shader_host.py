@@ -16,21 +16,41 @@ ORDERS = ("forward", "reverse", "shuffled")
 PROJECT = Path(__file__).parents[2]
 
 
+def cmake(*arguments: str) -> None:
+    command = [sys.executable, "-m", "cmake", *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def shader_source(folder: Path) -> str:
+    """The shaders as the one string that the build embeds."""
+    script, header = folder / "embed.cmake", folder / "shader_source.h"
+    script.write_text(
+        "cmake_minimum_required(VERSION 3.26)\n"
+        f"set(CMAKE_SOURCE_DIR {PROJECT})\n"
+        f"include({PROJECT}/csrc/metal/embed_shaders.cmake)\n"
+        f"embed_shaders({header})\n"
+    )
+    cmake("-P", str(script))
+    text = header.read_text()
+    return text[text.index('R"metal(') + len('R"metal(') : text.index(')metal"')]
+
+
 def build(folder: Path, *cmake_arguments: str) -> Path:
     """Build the package with the host encoder; return the folder to import from."""
-    cmake = ["cmake", "-S", str(PROJECT), "-B", str(folder / "build"), "-G", "Ninja"]
+    import ninja
+
+    build = str(folder / "build")
     options = [
         "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_MAKE_PROGRAM={Path(ninja.BIN_DIR) / 'ninja'}",
         "-DMLX_POOLING_HOST_SHADERS=ON",
         f"-DPython_EXECUTABLE={sys.executable}",
+        *cmake_arguments,
     ]
     site = folder / "site"
-    for command in (
-        [*cmake, *options, *cmake_arguments],
-        ["cmake", "--build", str(folder / "build")],
-        ["cmake", "--install", str(folder / "build"), "--prefix", str(site)],
-    ):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    cmake("-S", str(PROJECT), "-B", build, "-G", "Ninja", *options)
+    cmake("--build", build)
+    cmake("--install", build, "--prefix", str(site))
     package = site / "mlx_pooling"
     for source in (PROJECT / "python" / "mlx_pooling").glob("*.py*"):
         (package / source.name).write_bytes(source.read_bytes())
@@ -64,4 +84,20 @@ def environment(site: Path, cache: Path) -> dict[str, str]:
         "PYTHONPATH": str(site),
         "MLX_POOLING_SHADER_CACHE": str(cache),
         "MLX_POOLING_TEST_SHADERS": "1",
+    }
+
+
+def sanitizers() -> dict[str, str]:
+    """The environment in which shaders are compiled with, and find, sanitizers."""
+    libraries = []
+    for name in ("libasan.so", "libstdc++.so"):
+        command = [os.environ.get("CXX", "c++"), f"-print-file-name={name}"]
+        libraries.append(subprocess.check_output(command, text=True).strip())
+    return {
+        "MLX_POOLING_SHADER_FLAGS": (
+            "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+        ),
+        "LD_PRELOAD": " ".join(libraries),
+        # Python leaves memory to the system when it ends.
+        "ASAN_OPTIONS": "detect_leaks=0",
     }

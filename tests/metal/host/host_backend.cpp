@@ -1,6 +1,8 @@
 // Puts the Metal backend, on the host encoder, in the place of the CPU backend
 // when asked to, and tells the tests what its launches did.
 
+#include <map>
+#include <optional>
 #include <sstream>
 
 #include "backend.h"
@@ -88,8 +90,8 @@ void write_list(std::ostream& out, const Values& values) {
   out << "]";
 }
 
-void write(std::ostream& out, const Launch& launch) {
-  out << "{\"kernel\": \"" << launch.kernel << "\", \"grid\": ";
+void write_members(std::ostream& out, const Launch& launch) {
+  out << "\"kernel\": \"" << launch.kernel << "\", \"grid\": ";
   write_list(out, launch.grid);
   out << ", \"threadgroup\": ";
   write_list(out, launch.threadgroup);
@@ -98,8 +100,15 @@ void write(std::ostream& out, const Launch& launch) {
   out << ", \"first_row\": " << launch.params.first_row;
 }
 
+void write(std::ostream& out, const Launch& launch) {
+  out << "{";
+  write_members(out, launch);
+  out << "}";
+}
+
 void write(std::ostream& out, const Record& record) {
-  write(out, record.launch);
+  out << "{";
+  write_members(out, record.launch);
   out << ", \"error\": \"" << record.error << "\", \"buffers\": [";
   const char* separator = "";
   for (auto& t : record.traffic) {
@@ -108,6 +117,38 @@ void write(std::ostream& out, const Record& record) {
     separator = ", ";
   }
   out << "]}";
+}
+
+mlx::core::Dtype dtype_named(const std::string& name) {
+  namespace mx = mlx::core;
+  static const std::map<std::string, mx::Dtype> dtypes = {
+      {"bool_", mx::bool_},        {"uint8", mx::uint8},
+      {"uint16", mx::uint16},      {"uint32", mx::uint32},
+      {"uint64", mx::uint64},      {"int8", mx::int8},
+      {"int16", mx::int16},        {"int32", mx::int32},
+      {"int64", mx::int64},        {"float16", mx::float16},
+      {"bfloat16", mx::bfloat16},  {"float32", mx::float32},
+      {"complex64", mx::complex64}};
+  return dtypes.at(name);
+}
+
+std::vector<Launch> plan_named(
+    const std::string& op,
+    const Geometry& g,
+    Operand x,
+    Operand y,
+    const Operand* offsets) {
+  if (op == "max_pool") {
+    return plan_max_pool(g, x, y, offsets);
+  }
+  if (op == "max_pool_scatter") {
+    return plan_max_pool_scatter(g, *offsets, y, x);
+  }
+  if (op == "max_pool_gather") {
+    return plan_max_pool_gather(g, *offsets, y, true);
+  }
+  return op == "avg_pool" ? plan_avg_pool(g, x, y)
+                          : plan_avg_pool_grad(g, y, x);
 }
 
 template <typename Items>
@@ -141,4 +182,30 @@ EXPORTED const char* take_records() {
   auto text = metal::json(metal::settings().records);
   metal::settings().records.clear();
   return text;
+}
+
+// The launches, as JSON, that an operation would take; nothing is allocated.
+// `shape` is that of x: (N, *spatial, C). `windows` has a row each for kernel
+// size, stride, low and high padding and dilation.
+EXPORTED const char* plan(
+    const char* op,
+    const char* dtype,
+    const char* offsets_dtype, // "": none
+    int axes,
+    const int64_t* shape,
+    const int64_t* windows,
+    int64_t byte_offset) {
+  auto row = [&](int i) {
+    return Window::Sizes(windows + i * axes, windows + (i + 1) * axes);
+  };
+  Window window("plan", row(0), row(1), row(2), row(3), row(4));
+  Geometry geometry(window, mlx::core::Shape(shape, shape + axes + 2));
+  metal::Operand x{metal::dtype_named(dtype), byte_offset};
+  metal::Operand y{x.dtype};
+  std::optional<metal::Operand> offsets;
+  if (*offsets_dtype != '\0') {
+    offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
+  }
+  return metal::json(
+      metal::plan_named(op, geometry, x, y, offsets ? &*offsets : nullptr));
 }

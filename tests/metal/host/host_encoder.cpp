@@ -3,6 +3,7 @@
 // thread, watching each access to memory.
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csetjmp>
@@ -132,14 +133,17 @@ std::string entry_points(const Launch& launch, const std::string& source) {
 }
 
 void run_command(const std::string& command) {
-  if (std::system(command.c_str()) != 0) {
+  // A sanitizer that is loaded into this process is not for the compiler.
+  if (std::system(("LD_PRELOAD= " + command).c_str()) != 0) {
     throw std::runtime_error("failed: " + command);
   }
 }
 
 void compile(const fs::path& library, const std::string& source) {
+  // Other processes may be compiling the same.
+  auto unique = library.stem().string() + "_" + std::to_string(getpid());
   auto file = [&](const char* extension) {
-    return fs::path(library).replace_extension(extension).string();
+    return (library.parent_path() / (unique + extension)).string();
   };
   std::ofstream(file(".cpp")) << source;
   auto compiler = env("CXX", "c++");
@@ -152,6 +156,7 @@ void compile(const fs::path& library, const std::string& source) {
   run_command(
       compiler + " -shared " + (watches() ? "" : flags) + " -o " +
       file(".tmp") + " " + file(".o"));
+  fs::remove(file(".o"));
   fs::rename(file(".tmp"), library);
 }
 
@@ -162,12 +167,32 @@ std::string host_library() {
 
 void access(const void* address, size_t size, bool is_write);
 
+// The source of a launch with the fault that a test plants: "text => faulty".
+std::string faulty_source(const Launch& launch, const std::string& fault) {
+  auto source = launch.source();
+  const std::string arrow = " => ";
+  if (auto split = fault.find(arrow); split != std::string::npos) {
+    auto text = fault.substr(0, split);
+    if (source.find(text) == std::string::npos) {
+      throw std::invalid_argument("no such text in the shaders: " + text);
+    }
+    for (size_t at = 0; (at = source.find(text, at)) != std::string::npos;) {
+      auto faulty = fault.substr(split + arrow.size());
+      source.replace(at, text.size(), faulty);
+      at += faulty.size();
+    }
+  }
+  return source;
+}
+
 Shader load(const Launch& launch) {
   static std::map<std::string, Shader> loaded;
-  if (auto it = loaded.find(launch.kernel); it != loaded.end()) {
+  auto fault = env("MLX_POOLING_SHADER_FAULT", "");
+  auto key = launch.kernel + fault;
+  if (auto it = loaded.find(key); it != loaded.end()) {
     return it->second;
   }
-  auto source = launch.source();
+  auto source = faulty_source(launch, fault);
   source += entry_points(launch, source);
   auto flags = env("MLX_POOLING_SHADER_FLAGS", kWatched);
   auto hash = std::hash<std::string>{}(source + flags + host_library());
@@ -192,7 +217,7 @@ Shader load(const Launch& launch) {
   resolve(shader.is_constant, "is_constant");
   resolve(shader.run, "run");
   shader.set_report(access);
-  return loaded[launch.kernel] = shader;
+  return loaded[key] = shader;
 }
 
 // A buffer as Metal would bind it: its start aligned, the array at its offset,

@@ -1,0 +1,392 @@
+"""Breaks the shaders and launch plans, one line at a time; the tests must notice.
+
+    python tests/metal/mutations.py
+    python tests/metal/mutations.py --filter covers.h --jobs 2
+
+Each mutation is made in a copy of the project, whose host build then runs the tests of
+the shaders, up to the first failure. The exit status is 1 if a mutation survives. Only
+mutations that change what is computed belong here: one that costs time is not caught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.table import Table
+from shader_host import PROJECT, environment
+
+# By file: (old text, new text). The old text must occur there exactly once.
+MUTATIONS = {
+    "metal/common.h": [
+        ("kernel_h [[function_constant(1)]]", "kernel_h [[function_constant(2)]]"),
+        ("stride_w [[function_constant(5)]]", "stride_w [[function_constant(4)]]"),
+        ("clip_rows [[function_constant(9)]]", "clip_rows [[function_constant(10)]]"),
+        ("return -INFINITY;", "return -numeric_limits<float>::max();"),
+        ("bool is_nan(T v) {\n  return v != v;", "bool is_nan(T v) {\n  return v < v;"),
+        ("Index(thread_at.y) * TW", "Index(thread_at.y) * V"),
+        ("Index(thread_at.z) + Index(first_row)", "Index(thread_at.z + 0 * first_row)"),
+        ("at.n = plane / Index(depth)", "at.n = plane / Index(height)"),
+        ("(-start - 1) / dilation + 1", "-start / dilation + 1"),
+        ("(in - start - 1) / dilation + 1", "(in - start) / dilation + 1"),
+        ("return {first, min(last, taps)};", "return {first, max(last, taps)};"),
+    ],
+    "metal/windows.h": [
+        ("at.h * stride_h - Index(p.pad_lo[1])", "at.h * stride_h"),
+        ("at.d * stride_d", "at.d * stride_h"),
+        ("if (clip_rows) {", "if (clip_columns) {"),
+        ("(TW - 1) * stride_w + kernel_w}", "(TW - 1) * stride_w + kernel_w - 1}"),
+        ("tile.column_step = dilation_w;", "tile.column_step = dilation_h;"),
+        ("is_empty(tile.taps_d) || is_empty(tile.taps_h)", "is_empty(tile.taps_d)"),
+        ("at.n * Index(p.in[0]) + d", "at.n * Index(p.out[0]) + d"),
+    ],
+    "metal/max_pool.metal": [
+        ("return v > best || is_nan(v);", "return v > best;"),
+        ("return v > best || (v == best", "return v >= best || (v == best"),
+        ("tap < best_tap) ||", "tap > best_tap) ||"),
+        ("|| tap > best_tap)", "|| tap < best_tap)"),
+        ("best.tap[i] = ~0u;", "best.tap[i] = 0u;"),
+        ("uint(kd) * uint(kernel_h)", "uint(kd) * uint(kernel_d)"),
+        ("kw >= kernel_w", "kw > kernel_w"),
+        ("const Index kw = j - t * stride_w;", "const Index kw = j - t;"),
+        ("t < TW && at.first + t < Index(p.out[2]);", "t < TW;"),
+    ],
+    "metal/max_pool_scatter.metal": [
+        ("offsets [[buffer(0)]]", "offsets [[buffer(1)]]"),
+        ("const bool won = kw >= 0 &&", "const bool won ="),
+        (
+            "total[t][i] += won ? A(cotangent.v[i])",
+            "total[t][i] = won ? A(cotangent.v[i])",
+        ),
+        ("t < TW && at.first + t < Index(p.in[2]);", "t < TW;"),
+    ],
+    "metal/max_pool_gather.metal": [
+        ("offset == Offset(~Offset(0))", "offset == Offset(0)"),
+        ("tap_row % uint(kernel_h)", "tap_row % uint(kernel_w)"),
+        ("at.first * stride_w - Index(p.pad_lo[2])", "at.first * stride_w"),
+    ],
+    "metal/covers.h": [
+        ("last_before / stride + 1", "last_before / stride + 2"),
+        ("min(out, reach_last / stride + 1)", "min(out, reach_last / stride)"),
+        ("min(out, reach_last / stride + 1)", "reach_last / stride + 1"),
+        ("distance % dilation == 0 && distance", "distance"),
+        ("distance / dilation < taps", "distance / dilation <= taps"),
+        ("at.first + Index(p.pad_lo[2])", "at.first + Index(p.pad_hi[2])"),
+        ("tile.reach_w + (TW - 1)", "tile.reach_w"),
+        ("at.n * Index(p.out[0]) + d", "at.n * Index(p.in[0]) + d"),
+    ],
+    "metal/divisor.h": [
+        ("start, in + pad_hi, taps", "start, in, taps"),
+        ("padded.last : valid", "padded.last - padded.first : valid"),
+        ("max(counted, Index(1))", "counted"),
+        ("p.in[0], p.pad_hi[0], kernel_d", "p.in[0], p.pad_hi[1], kernel_d"),
+    ],
+    "metal/avg_pool.metal": [
+        ("kw >= 0 && kw < kernel_w", "kw < kernel_w"),
+        ("p, at.d, at.h, at.first + t);", "p, at.d, at.h, at.first);"),
+        ("at.first + t < Index(p.out[2])", "at.first + t <= Index(p.out[2])"),
+    ],
+    "metal/avg_pool_grad.metal": [
+        ("column_tap(tile, t, w) >= 0", "column_tap(tile, t, w) > 0"),
+        (
+            "window_divisor<A, Index>(p, d, h, w)",
+            "window_divisor<A, Index>(p, d, h, 0)",
+        ),
+    ],
+    "csrc/metal/launch.h": [
+        ("stride_d,\n  stride_h,", "stride_h,\n  stride_d,"),
+        (
+            "uniform_divisor,\n  count_include_pad,",
+            "count_include_pad,\n  uniform_divisor,",
+        ),
+        ("kParamsIndex = 3", "kParamsIndex = 4"),
+    ],
+    "csrc/metal/backend.cpp": [
+        ("{{&offsets}, {&dy}, {&dx, true}}", "{{&dy}, {&offsets}, {&dx, true}}"),
+        ("return {a.dtype(), a.offset()};", "return {a.dtype(), 0};"),
+    ],
+    "csrc/metal/plan.cpp": [
+        ('return "char";', 'return "uchar";'),
+        ('    case 2:\n      return "ushort";', '    case 2:\n      return "uint";'),
+        ('fits ? "int" : "long"', 'fits ? "int" : "int"'),
+        ("std::max(g.inputs(), g.outputs())", "g.outputs()"),
+        ("fits && padded + kTile * axis.stride <= kMax32", "fits"),
+        ("std::min(width, 16 / element_bytes", "std::max(width, 16 / element_bytes"),
+        ("g.channels % v == 0 &&", "g.channels >= v &&"),
+        ("width /= 2;", "width = 1;"),
+        ("+ i] = axis.dilation", "+ i] = axis.stride"),
+        ("kThreadsPerGroup = 256", "kThreadsPerGroup = 2048"),
+        ("room /= group[i];", "room /= 1;"),
+        ("launch.params.first_row = row;", "launch.params.first_row = 0;"),
+        ("w.dilation == 1 && w.kernel", "w.kernel"),
+        ("ceil_div(w.out, tile)", "w.out / tile"),
+        ("ceil_div(w.in, tile)", "w.in / tile"),
+        ("w.start(tiles * tile - 1)", "w.start(w.out - 1)"),
+        ("d.leaves_input() || h.leaves_input()", "h.leaves_input()"),
+        ("last_column >= w.in", "last_column > w.in"),
+        ("w.pad_lo > 0 || last", "last"),
+        ("divisor *= g.divisor(i, 0);", "divisor *= axis.kernel;"),
+        ("g.divisor(i, axis.out - 1) == axis.kernel", "axis.out > 0"),
+        ("g.count_include_pad);", "true);"),
+    ],
+}
+
+TESTS = (
+    "tests/test_survey_bugs.py",
+    "tests/test_indices.py",
+    "tests/test_layout.py",
+    "tests/test_gradients.py",
+    "tests/test_forward.py",
+    "tests/metal/on_host/test_agreement.py",
+)
+# Huge arrays, of no help against a line that is wrong for small ones too.
+SLOW = "2_to_the_31 or limits_of_an_offset_type or long_axis"
+# Tests without hypothesis come first: they fail at once, instead of shrinking.
+STAGES = (
+    ("-m", "not hypothesis", "-k", f"not ({SLOW})", *TESTS),
+    ("-m", "hypothesis", *TESTS),
+)
+# Looks at the plans from outside, and is handed the build by its conftest.py.
+PLAN_TESTS = "tests/metal/test_plans.py"
+TIME_LIMIT = 900
+
+COPIED = ("CMakeLists.txt", "pyproject.toml", "csrc", "metal", "python", "tests")
+BUILD = "import pathlib, sys, shader_host; shader_host.build(pathlib.Path(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    file: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{_one_line(self.old)} -> {_one_line(self.new)}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    mutation: Mutation
+    is_caught: bool
+    verdict: str
+    seconds: float
+
+
+class Broken(Exception):
+    """The mutation does not even compile, so that it proves nothing."""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class Copy:
+    """A copy of the project with a build of its own, used for one mutation at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        self.cache = folder / "cache"
+        # Where tests/metal/conftest.py has its build, so that both use the same.
+        self.host = self.cache / "d" / "mlx_pooling_host_shaders"
+        self._synchronise()
+
+    def _synchronise(self) -> None:
+        """Writes only what differs, so that the build stays up to date."""
+        for name in COPIED:
+            root = PROJECT / name
+            for source in root.rglob("*") if root.is_dir() else [root]:
+                target = self.project / source.relative_to(PROJECT)
+                if source.is_dir() or "__pycache__" in source.parts:
+                    continue
+                if not target.exists() or target.read_bytes() != source.read_bytes():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(source.read_bytes())
+
+    @contextmanager
+    def mutated(self, mutation: Mutation) -> Iterator[None]:
+        path = self.project / mutation.file
+        text = path.read_text()
+        path.write_text(text.replace(mutation.old, mutation.new))
+        try:
+            yield
+        finally:
+            path.write_text(text)
+
+    def build(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", BUILD, str(self.host)],
+            cwd=self.project / "tests" / "metal",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise Broken(done.stdout)
+
+    def failing_test(self, file: str) -> str:
+        """The first test that fails with a change of this file, empty if none does."""
+        on_shaders = environment(self.host / "site", self.host / "shaders")
+        runs = [(stage, on_shaders) for stage in STAGES]
+        if not file.startswith("metal/"):
+            runs.insert(0, ((PLAN_TESTS,), {**os.environ}))
+        return next(filter(None, (self._failing_test(*run) for run in runs)), "")
+
+    def _failing_test(self, selection: tuple[str, ...], env: dict[str, str]) -> str:
+        options = ["-x", "-q", "--tb=short", "-o", f"cache_dir={self.cache}"]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *options, *selection],
+                cwd=self.project,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=TIME_LIMIT,
+            )
+        except subprocess.TimeoutExpired:
+            return "time limit"
+        return _failure(done.returncode, done.stdout)
+
+
+def _failure(status: int, output: str) -> str:
+    if status == 0:
+        return ""
+    if "RuntimeError: failed: " in output:  # the compiler of the shaders
+        raise Broken(output)
+    if found := re.search(r"^(?:FAILED|ERROR) tests/(\S+)", output, re.MULTILINE):
+        return found[1]
+    if status < 0:
+        return f"signal {-status}"
+    raise Broken(output)
+
+
+def judge(mutation: Mutation, copies: SimpleQueue[Copy]) -> Outcome:
+    copy = copies.get()
+    start = time.perf_counter()
+    try:
+        with copy.mutated(mutation):
+            copy.build()
+            failure = copy.failing_test(mutation.file)
+        is_caught, verdict = bool(failure), failure or "survived"
+    except Broken as error:
+        is_caught, verdict = False, f"does not compile: {str(error)[-1000:]}"
+    finally:
+        copies.put(copy)
+    return Outcome(mutation, is_caught, verdict, time.perf_counter() - start)
+
+
+def select(text: str) -> list[Mutation]:
+    """The mutations with this text in them, each of which must be applicable."""
+    found = [
+        Mutation(file, old, new)
+        for file, pairs in MUTATIONS.items()
+        for old, new in pairs
+    ]
+    for mutation in found:
+        count = (PROJECT / mutation.file).read_text().count(mutation.old)
+        if count != 1:
+            raise SystemExit(f"{mutation.file} has {count} times: {mutation.old}")
+    return [m for m in found if text.lower() in f"{m.file} {m}".lower()]
+
+
+def table(outcomes: list[Outcome]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for head in ("file", "mutation", "caught by"):
+        table.add_column(head, overflow="fold")
+    table.add_column("s", justify="right")
+    for outcome in outcomes:
+        table.add_row(
+            Path(outcome.mutation.file).name,
+            escape(str(outcome.mutation)),
+            escape(outcome.verdict),
+            f"{outcome.seconds:.0f}",
+            style=None if outcome.is_caught else "bold red",
+        )
+    return table
+
+
+def run(mutations: list[Mutation], jobs: int, folder: Path) -> list[Outcome]:
+    # On stderr and only on a terminal, so that a piped table stays a table.
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with (
+        Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        ) as progress,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
+        task = progress.add_task("without a mutation", total=len(mutations) + 1)
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for i in range(jobs):
+            copies.put(Copy(folder / str(i)))
+        first = copies.get()
+        first.build()
+        if failure := first.failing_test(""):
+            raise SystemExit(f"fails without any mutation: {failure}")
+        copies.put(first)
+        progress.update(task, advance=1, description="mutations")
+        futures: list[Future[Outcome]] = [
+            pool.submit(judge, mutation, copies) for mutation in mutations
+        ]
+        for future in as_completed(futures):
+            outcome = future.result()
+            progress.advance(task)
+            if not outcome.is_caught:
+                progress.print(table([outcome]))
+    return [future.result() for future in futures]
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--filter", default="", metavar="TEXT", help="only mutations with TEXT in them"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="mutations tried at once"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=PROJECT / "build" / "mutations",
+        help="for the copies and their builds, used again next time "
+        "(default: %(default)s)",
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    mutations = select(args.filter)
+    outcomes = run(mutations, args.jobs, args.folder.resolve())
+    console = Console(highlight=False)
+    console.width = max(console.width, 150)
+    console.print(table(outcomes))
+    survivors = sum(not outcome.is_caught for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    console.print(
+        f"{len(outcomes) - survivors} of {len(outcomes)} caught in {seconds:.0f} s"
+    )
+    sys.exit(survivors > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""CPU kernels and shaders, run in one process, give the same results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given
+from reference import Geometry
+from strategies import FINITE, Case, Data, average_options, cases
+from support import (
+    FLOATS,
+    INTEGERS,
+    PRECISION,
+    avg_pool,
+    exact,
+    geometry,
+    jvp,
+    max_pool,
+    vjp,
+)
+
+from metal import shader_host
+
+Run = Callable[[], list[mx.array]]
+
+METAL_NAMES = {
+    mx.bool_: "uchar",
+    mx.uint8: "uchar",
+    mx.uint16: "ushort",
+    mx.uint32: "uint",
+    mx.uint64: "ulong",
+    mx.int8: "char",
+    mx.int16: "short",
+    mx.int32: "int",
+    mx.int64: "long",
+    mx.float16: "half",
+    mx.bfloat16: "bfloat",
+    mx.float32: "float",
+    mx.complex64: "float",
+}
+WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
+AVG_DTYPES = (*FLOATS, mx.complex64)
+HUGE = 2**31 - 1
+
+
+def short_name(value: object) -> str | None:
+    return str(value).removeprefix("mlx.core.") if type(value) is mx.Dtype else None
+
+
+def on_kernels(run: Run) -> list[mx.array]:
+    shader_host.run_shaders(False)
+    outputs = run()
+    mx.eval(outputs)
+    assert shader_host.take_records() == []
+    return outputs
+
+
+def on_shaders(run: Run, order: str) -> tuple[list[mx.array], list[str]]:
+    """The outputs, and the kernels launched."""
+    shader_host.run_shaders(True, order)
+    outputs = run()
+    mx.eval(outputs)
+    records = shader_host.take_records()
+    assert not [record for record in records if record["error"]]
+    return outputs, [record["kernel"] for record in records]
+
+
+def bits(a: mx.array) -> np.ndarray:
+    return np.array(mx.view(a.reshape(-1, 1), mx.uint8)) if a.size else np.zeros(0)
+
+
+def assert_same_bits(actual: mx.array, expected: mx.array) -> None:
+    """But for those of a NaN."""
+    assert actual.dtype == expected.dtype and actual.shape == expected.shape
+    if mx.issubdtype(actual.dtype, mx.floating):
+        nan = mx.isnan(expected)
+        np.testing.assert_array_equal(np.array(mx.isnan(actual)), np.array(nan))
+        zero = mx.zeros_like(expected)
+        actual, expected = mx.where(nan, zero, actual), mx.where(nan, zero, expected)
+    np.testing.assert_array_equal(bits(actual), bits(expected))
+
+
+def agreed(run: Run) -> tuple[list[tuple[mx.array, mx.array]], list[str]]:
+    """Each output of shaders and kernels, and the shaders' kernels.
+
+    Whatever the order of the threads, the shaders give the very same bits.
+    """
+    expected = on_kernels(run)
+    actual, kernels = on_shaders(run, shader_host.ORDERS[0])
+    for order in shader_host.ORDERS[1:]:
+        for first, other in zip(actual, on_shaders(run, order)[0], strict=True):
+            np.testing.assert_array_equal(bits(first), bits(other))
+    return list(zip(actual, expected, strict=True)), kernels
+
+
+def assert_agree(run: Run) -> list[str]:
+    outputs, kernels = agreed(run)
+    for actual, expected in outputs:
+        assert_same_bits(actual, expected)
+    return kernels
+
+
+def parts(a: mx.array) -> mx.array:
+    return mx.view(a, mx.float32) if a.dtype == mx.complex64 else a
+
+
+def last_place(a: mx.array) -> np.ndarray:
+    """What one unit in the last place of each element is worth."""
+    fraction, smallest = PRECISION[a.dtype]
+    magnitude = np.maximum(np.abs(exact(a)), 2.0**smallest)
+    return 2.0 ** (np.floor(np.log2(magnitude)) - fraction)
+
+
+def averages(x: mx.array, dy: mx.array, g: Geometry, options: dict) -> Run:
+    """Average, and its adjoint."""
+
+    def pool(x: mx.array) -> mx.array:
+        return avg_pool(x, g, **options)
+
+    return lambda: [pool(x), vjp(pool, x, dy)]
+
+
+def assert_averages_agree(x: mx.array, dy: mx.array, g: Geometry, options: dict):
+    """Within one rounding, besides the error of float32 sums of the same terms."""
+    terms = math.prod(g.kernel)
+    positive = [abs(parts(a)).astype(mx.float32) for a in (x, dy)]
+    magnitudes = on_kernels(averages(*positive, g, options))
+    outputs, _ = agreed(averages(x, dy, g, options))
+    for (actual, expected), magnitude in zip(outputs, magnitudes, strict=True):
+        actual, expected = parts(actual), parts(expected)
+        error = 2 * terms * 2.0**-24 * np.abs(exact(magnitude)) + last_place(expected)
+        assert np.all(np.abs(exact(actual) - exact(expected)) <= error)
+
+
+def maxima(x: mx.array, g: Geometry) -> Run:
+    """Maximum, its offsets as indices, gather and scatter of small integers."""
+    t = Data("ties", 1).array(x.shape, x.dtype)
+    dy = Data("ties", 2).array(max_pool(x, g).shape, x.dtype)
+
+    def pool(x: mx.array) -> mx.array:
+        return max_pool(x, g)
+
+    def run() -> list[mx.array]:
+        traced = max_pool(x, g, return_indices=True)
+        return [pool(x), *traced, jvp(pool, x, t), vjp(pool, x, dy)]
+
+    return run
+
+
+GEOMETRIES = {
+    "1d": geometry((11,), 3, 2, 1),
+    "1d, all columns": geometry((14,), 5, 1),
+    "2d": geometry((7, 9), 3, 2, ((1, 0), (0, 1))),
+    "2d, overhang": geometry((8, 10), (2, 3), (3, 2), 1, ceil_mode=True),
+    "2d, dilated": geometry((8, 9), 2, 1, 2, (3, 2)),
+    "2d, apart": geometry((6, 8), 2),
+    "2d, only padding": geometry((2, 5), 2, 1, 5),
+    "3d": geometry((4, 5, 7), (2, 3, 3), (1, 2, 1), 1),
+    "64-bit rows": geometry((6, 9), 3, (2**30, 2), ((HUGE, 0), (1, 1))),
+    "64-bit columns": geometry((5, 6), 3, (1, 2**30), ((0, 1), (HUGE, HUGE))),
+    "64-bit depth": geometry((3, 4, 7), 2, (2**30, 1, 1), ((0, HUGE), (1, 0), (1, 1))),
+}
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 16, 17, 32])
+@pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
+def test_maxima(dtype: mx.Dtype, channels: int):
+    kinds = ("ties", "nan", "infinite", "low", "extremes")
+    for i, g in enumerate(GEOMETRIES.values()):
+        x = Data(kinds[i % len(kinds)], i).array((2, *g.size, channels), dtype)
+        assert_agree(maxima(x, g))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 16, 17, 32])
+@pytest.mark.parametrize("dtype", AVG_DTYPES, ids=short_name)
+def test_averages(dtype: mx.Dtype, channels: int):
+    options = [{}, {"count_include_pad": False}, {"divisor_override": -3}]
+    for i, g in enumerate(GEOMETRIES.values()):
+        x = Data("normal", i).array((2, *g.size, channels), dtype)
+        dy = Data("normal", ~i & 7).array((2, *g.output, channels), dtype)
+        assert_averages_agree(x, dy, g, options[i % len(options)])
+
+
+@pytest.mark.parametrize("dtype", AVG_DTYPES, ids=short_name)
+def test_averages_of_exact_sums_agree_to_the_bit(dtype: mx.Dtype):
+    for (i, g), override in product(enumerate(GEOMETRIES.values()), (None, 4, -1)):
+        x = Data("ties", i).array((2, *g.size, 5), dtype)
+        assert_agree(lambda: [avg_pool(x, g, divisor_override=override)])  # noqa: B023
+
+
+@given(case=cases())
+def test_maxima_of_any_geometry(case: Case):
+    for dtype in (mx.float32, mx.bfloat16, mx.uint8):
+        assert_agree(maxima(case.input(dtype), case.geometry))
+
+
+@given(case=cases(FINITE), options=average_options())
+def test_averages_of_any_geometry(case: Case, options: dict):
+    for dtype in (mx.float32, mx.float16):
+        x, dy = case.input(dtype), case.more(case.output_shape, dtype)
+        assert_averages_agree(x, dy, case.geometry, options)
+
+
+def widths(*dtypes: mx.Dtype) -> list[int]:
+    """The vector widths that a plan chooses from for elements of these types."""
+    largest = 16 // max(dtype.size for dtype in dtypes)
+    return [width for width in (1, 2, 4, 8, 16) if width <= largest]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A choice that plans make, and a small geometry that makes them."""
+
+    dtype: mx.Dtype
+    width: int
+    tile: int
+    index: str
+
+    @property
+    def geometry(self) -> Geometry:
+        size = (5, 3 if self.tile == 1 else 9)
+        if self.index == "int":
+            return geometry(size, 3, (2, 1), ((1, 0), (1, 1)))
+        return geometry(size, 3, (2**30, 1), ((HUGE, 0), (1, 1)))
+
+    def array(self, shape: tuple[int, ...]) -> mx.array:
+        """An odd number of vectors of channels."""
+        return Data("ties", 0).array((2, *shape, 3 * self.width), self.dtype)
+
+    def kernel(self, name: str, *types: str) -> str:
+        return f"{name}<{', '.join(types)}, {self.index}, {self.width}, {self.tile}>"
+
+
+# Every type of elements with 32-bit indices; 64-bit ones of three sizes.
+VARIANTS = [
+    Variant(dtype, width, tile, index)
+    for index, dtypes in {
+        "int": MAX_DTYPES,
+        "long": (mx.uint8, mx.float16, mx.bfloat16, mx.float32),
+    }.items()
+    for dtype in dtypes
+    for width, tile in product(widths(dtype), (1, 4))
+]
+
+
+def variant_name(variant: object) -> str:
+    return "-".join(map(str, variant.__dict__.values())).removeprefix("mlx.core.")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_name)
+def test_every_variant_of_max_pool(variant: Variant):
+    g = variant.geometry
+    seen = assert_agree(maxima(variant.array(g.size), g))
+    name, word = METAL_NAMES[variant.dtype], WORDS[variant.dtype.size]
+    summed = "bool" if variant.dtype == mx.bool_ else name
+    assert set(seen) == {
+        variant.kernel("max_pool", name, "uchar"),
+        variant.kernel("max_pool_scatter", summed, "uchar"),
+        f"max_pool_gather<{word}, uchar, {variant.index}>",
+        f"max_pool_gather<uint, uchar, {variant.index}>",
+    }
+
+
+@pytest.mark.parametrize(
+    "variant", [v for v in VARIANTS if v.dtype in FLOATS], ids=variant_name
+)
+def test_every_variant_of_avg_pool(variant: Variant):
+    g = variant.geometry
+    x, dy = variant.array(g.size), variant.array(g.output)
+    assert_averages_agree(x, dy, g, {})
+    _, seen = on_shaders(averages(x, dy, g, {}), "forward")
+    name = METAL_NAMES[variant.dtype]
+    assert set(seen) == {
+        variant.kernel("avg_pool", name),
+        variant.kernel("avg_pool_grad", name),
+    }
+
+
+# More taps than an offset of the next smaller type can number, mostly padding.
+WIDE_WINDOWS = {"ushort": (300, 150), "uint": (70000, 35000)}
+
+
+@pytest.mark.parametrize("offset", WIDE_WINDOWS)
+@pytest.mark.parametrize("index", ["int", "long"])
+@pytest.mark.parametrize("channels", [3, 6, 12])
+def test_wider_offsets(offset: str, index: str, channels: int):
+    kernel, padding = WIDE_WINDOWS[offset]
+    rows = (1, 0) if index == "int" else (2**30, HUGE)
+    g = geometry((4, 5), (3, kernel), (rows[0], 1), ((rows[1], 2), (padding,) * 2))
+    x = Data("nan", channels).array((2, *g.size, channels), mx.float32)
+    width = channels & -channels
+    assert set(assert_agree(maxima(x, g))) == {
+        f"max_pool<float, {offset}, {index}, {width}, 1>",
+        f"max_pool<float, uchar, {index}, {width}, 1>",
+        f"max_pool_scatter<float, {offset}, {index}, {width}, 4>",
+        f"max_pool_gather<uint, {offset}, {index}>",
+    }
+
+
+@pytest.mark.parametrize("start", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8], ids=short_name)
+def test_inputs_that_start_anywhere(dtype: mx.Dtype, start: int):
+    """A view starts at any element; vectors are as wide as that allows."""
+    g = GEOMETRIES["2d"]
+    shape = (2, *g.size, 16)
+    data = Data("ties", start).array((math.prod(shape) + start,), dtype)
+    x = data[start:].reshape(shape)
+    width = min(start & -start, 16 // dtype.size)
+    (kernel,) = assert_agree(lambda: [max_pool(x, g)])
+    assert f", int, {width}, " in kernel
+
+
+def test_rows_count_from_the_first_of_a_launch(monkeypatch: pytest.MonkeyPatch):
+    """No test has the 2^31 rows that take a second launch: make one of the first."""
+    earlier = "uint3{thread_at.x, thread_at.y, thread_at.z - 1}"
+    fault = f"(thread_at, p.first_row => ({earlier}, p.first_row + 1"
+    monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
+    g = GEOMETRIES["2d"]
+    x = Data("ties", 0).array((2, *g.size, 4), mx.float32)
+    assert_agree(maxima(x, g))
+
+
+@pytest.mark.parametrize("shape", [(0, 7, 9, 3), (2, 7, 9, 0)])
+def test_empty_arrays_launch_nothing(shape: tuple[int, ...]):
+    g = GEOMETRIES["2d"]
+    x, dy = mx.zeros(shape), mx.zeros((shape[0], *g.output, shape[-1]))
+    assert assert_agree(maxima(x, g)) == []
+    assert assert_agree(averages(x, dy, g, {})) == []

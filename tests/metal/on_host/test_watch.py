@@ -1,0 +1,65 @@
+"""The host encoder objects to shaders that do what they must not."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import mlx_pooling
+import pytest
+
+from metal import shader_host
+
+X = mx.ones((1, 4, 4, 8))
+
+FAULTS = {
+    "written twice": (
+        "Index(thread_at.x) * V => Index(0)",
+        "element written twice",
+    ),
+    "written by two neighbours": (
+        "at.first = Index(thread_at.y) * TW => at.first = Index(thread_at.y / 2) * TW",
+        "element written twice",
+    ),
+    "not written": (
+        "for (int t = 0; t < TW && at.first => for (int t = 1; t < TW && at.first",
+        "byte 0 of 288 not written",
+    ),
+    "past the end": (
+        "x + input_at(p, at, tile, kd, kh, j) => x + 125",
+        "access past the end of a buffer",
+    ),
+    "far outside": (
+        "x + input_at(p, at, tile, kd, kh, j) => x + 1000000",
+        "read outside every buffer",
+    ),
+    "before the start": (
+        "y + own_element( => y - 1000000 + own_element(",
+        "write outside every buffer",
+    ),
+    "misaligned": (
+        "x + input_at(p, at, tile, kd, kh, j) => x + 1",
+        "misaligned access of 16 bytes",
+    ),
+    "output read": (
+        "y + own_element( => y + Index(y[0]) + own_element(",
+        "read of an output",
+    ),
+    "input written": (
+        "+= A(v.v[i]) => += A(const_cast<T*>(x)[0] = v.v[i])",
+        "write to an input",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_reported(name: str, monkeypatch: pytest.MonkeyPatch):
+    fault, message = FAULTS[name]
+    monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
+    mx.eval(mlx_pooling.avg_pool2d(X, 2, 1))
+    (record,) = shader_host.take_records()
+    assert record["error"] == message
+
+
+def test_without_a_fault_there_is_nothing_to_report():
+    mx.eval(mlx_pooling.avg_pool2d(X, 2, 1))
+    (record,) = shader_host.take_records()
+    assert record["error"] == ""

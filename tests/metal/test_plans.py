@@ -1,0 +1,260 @@
+"""Launch plans of shapes that no test could run, looked at without running them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlx.core  # noqa: F401  loads libmlx, which the library needs
+import pytest
+from reference import Geometry
+from support import geometry
+
+LARGEST = 2**31 - 1
+SIZES = {
+    **{"bool_": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2},
+    **{"bfloat16": 2, "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8},
+}
+FORWARD = ("max_pool", "max_pool_gather", "avg_pool")
+BACKWARD = ("max_pool_scatter", "avg_pool_grad")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a plan depends on."""
+
+    geometry: Geometry
+    batch: int = 1
+    channels: int = 1
+    dtype: str = "float32"
+    byte_offset: int = 0
+
+    @property
+    def offsets(self) -> str:
+        taps = math.prod(self.geometry.kernel)
+        return "uint8" if taps < 256 else "uint16" if taps < 2**16 else "uint32"
+
+    def positions(self, op: str) -> tuple[int, ...]:
+        """The spatial axes that threads are laid over."""
+        g = self.geometry
+        return tuple(g.output if op in FORWARD else g.size)
+
+
+def plane(size: int | tuple[int, int], *args, **kwargs) -> Geometry:
+    return geometry((size, size) if isinstance(size, int) else size, *args, **kwargs)
+
+
+SHAPES = {
+    "small": Shape(plane(16, 3, 2, 1), 2, 4),
+    "image": Shape(plane(224, 3, 2, 1), 32, 64, "float16"),
+    "10^7 channels": Shape(plane(4, 2), 1, 10**7),
+    "10^7 and one channels": Shape(plane(4, 3, 1, 1), 1, 10**7 + 1, "bfloat16"),
+    "2^31 - 1 channels": Shape(plane(2, 2), 1, LARGEST, "int8"),
+    "axes of length 1": Shape(plane(1, 1), 1, 1),
+    "length 1, all axes": Shape(geometry((1, 1, 1), 3, 1, 1), 5, 3),
+    "batch of 10^6": Shape(plane(3, 3, 1, 1), 10**6, 16),
+    "batch of 2^31 - 1": Shape(plane(1, 1), LARGEST, 1, "uint8"),
+    "2^31 elements": Shape(plane((2**15, 2**16), 2), 1, 1, "uint8"),
+    "2^31 - 1 elements": Shape(geometry((LARGEST,), 2), 1, 1, "uint8"),
+    "2^33 rows": Shape(plane((4, 1), (2, 1), (1, 1)), LARGEST, 1, "int8"),
+    "2^40 elements": Shape(geometry((2**10,) * 3, 3, 1, 1), 2**5, 32, "float16"),
+    "long axis": Shape(geometry((LARGEST,), 3, 1, 1), 1, 3, "float16"),
+    "huge padding": Shape(plane(9, 3, (2**30, 1), ((LARGEST, 0), (1, 1))), 4, 8),
+    "huge padding on both sides": Shape(plane(9, 3, 2**30, LARGEST), 4, 8),
+    "huge dilation": Shape(plane(9, 2, 1, 2**30, 2**30), 1, 1),
+    "huge stride": Shape(plane(9, 2, LARGEST), 2, 2),
+    "huge kernel": Shape(plane(9, LARGEST, 1, 2**30), 2, 2, "int64"),
+    **{
+        f"{dtype} from byte {byte_offset}": Shape(
+            plane(9, 3, 1, 1), 2, 16, dtype, byte_offset
+        )
+        for dtype, size in SIZES.items()
+        for byte_offset in (size, 2 * size, 3 * size, 4 * size, 16)
+    },
+}
+CASES = [
+    (op, name)
+    for name, shape in SHAPES.items()
+    for op in (*FORWARD, *BACKWARD)
+    if not op.startswith("avg") or "float" in shape.dtype
+]
+
+
+@pytest.fixture(scope="module")
+def library(host_folder: Path) -> ctypes.CDLL:
+    (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
+    library = ctypes.CDLL(str(extension))
+    library.plan.restype = ctypes.c_char_p
+    return library
+
+
+def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+    g = shape.geometry
+    low, high = zip(*g.padding, strict=True)
+    sizes = [shape.batch, *g.size, shape.channels]
+    windows = [*g.kernel, *g.stride, *low, *high, *g.dilation]
+    launches = library.plan(
+        op.encode(),
+        shape.dtype.encode(),
+        b"" if op.startswith("avg") else shape.offsets.encode(),
+        g.ndim,
+        (ctypes.c_int64 * len(sizes))(*sizes),
+        (ctypes.c_int64 * len(windows))(*windows),
+        ctypes.c_int64(shape.byte_offset),
+    )
+    return json.loads(launches)
+
+
+def template_arguments(launch: dict) -> tuple[str, int, int]:
+    """The type of indices, the vector width and the tile."""
+    match = re.search(r"(int|long)(?:, (\d+), (\d+))?>$", launch["kernel"])
+    index, width, tile = match.groups(default="1")
+    return index, int(width), int(tile)
+
+
+def grid_faults(launches: list[dict]) -> list[str]:
+    """A threadgroup has at most 1024 threads; positions in the grid are uint3."""
+    faults = []
+    for launch in launches:
+        if not 1 <= math.prod(launch["threadgroup"]) <= 1024:
+            faults.append(f"threadgroup {launch['threadgroup']}")
+        if not all(1 <= size < 2**32 for size in launch["grid"]):
+            faults.append(f"grid {launch['grid']}")
+    return faults
+
+
+def cover_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    """Vectors divide the channels, tiles reach just to the end of W, rows add up."""
+    *rows, columns = shape.positions(op)
+    faults = []
+    next_row = 0
+    for launch in launches:
+        _, width, tile = template_arguments(launch)
+        x, y, z = launch["grid"]
+        if x * width != shape.channels:
+            faults.append(f"{x} vectors of {width} channels")
+        if not (y - 1) * tile < columns <= y * tile:
+            faults.append(f"{y} tiles of {tile} columns")
+        if launch["first_row"] != next_row:
+            faults.append(f"rows from {launch['first_row']} instead of {next_row}")
+        next_row += z
+    if next_row != shape.batch * math.prod(rows):
+        faults.append(f"{next_row} rows")
+    return faults
+
+
+def vector_faults(launches: list[dict], shape: Shape) -> list[str]:
+    """At most 16 bytes, at multiples of their size."""
+    size = SIZES[shape.dtype]
+    faults = []
+    for launch in launches:
+        _, width, _ = template_arguments(launch)
+        bytes_moved = width * size
+        starts = (shape.byte_offset, shape.channels * size)
+        if bytes_moved > 16 or any(start % bytes_moved for start in starts):
+            faults.append(f"vectors of {bytes_moved} bytes at multiples of {starts}")
+    return faults
+
+
+def largest_index(op: str, shape: Shape, tile: int) -> int:
+    """The largest number that a kernel's index arithmetic meets."""
+    g = shape.geometry
+    elements = shape.batch * shape.channels
+    elements *= max(math.prod(g.size), math.prod(g.output))
+    padded = [
+        size + sum(padding) + (tile - 1) * stride
+        for size, padding, stride in zip(g.size, g.padding, g.stride, strict=True)
+    ]
+    return max(elements - 1, *padded)
+
+
+def index_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    faults = []
+    for launch in launches:
+        index, _, tile = template_arguments(launch)
+        if index == "int" and largest_index(op, shape, tile) > LARGEST:
+            faults.append("32-bit indices")
+    return faults
+
+
+def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    return [
+        *grid_faults(launches),
+        *cover_faults(launches, op, shape),
+        *vector_faults(launches, shape),
+        *index_faults(launches, op, shape),
+    ]
+
+
+@pytest.mark.parametrize(("op", "name"), CASES)
+def test_plan(library: ctypes.CDLL, op: str, name: str):
+    launches = make_plan(library, op, SHAPES[name])
+    assert launches
+    assert faults(launches, op, SHAPES[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "launches"),
+    [
+        ("image", "int", 1),
+        ("10^7 channels", "int", 1),
+        ("2^31 - 1 elements", "long", 1),
+        ("2^31 elements", "long", 1),
+        ("2^33 rows", "long", 4),
+        ("huge padding", "long", 1),
+        ("huge dilation", "long", 1),
+    ],
+)
+def test_kind_of_plan(library: ctypes.CDLL, name: str, index: str, launches: int):
+    plan = make_plan(library, "max_pool_scatter", SHAPES[name])
+    assert {template_arguments(launch)[0] for launch in plan} == {index}
+    assert len(plan) == launches
+
+
+@pytest.mark.parametrize("channels", [*range(1, 18), 24, 32, 48])
+@pytest.mark.parametrize("dtype", SIZES)
+def test_vectors_are_as_wide_as_is_legal(
+    library: ctypes.CDLL, dtype: str, channels: int
+):
+    shape = Shape(plane(9, 3, 1, 1), 2, channels, dtype)
+    widest = min(16 // SIZES[dtype], channels & -channels)
+    for op in ("max_pool", "max_pool_scatter"):
+        for launch in make_plan(library, op, shape):
+            assert template_arguments(launch)[1] == widest
+
+
+# A change of one launch, and what is said about it.
+FAULTS = {
+    "threadgroup": ({"threadgroup": [32, 32, 2]}, "threadgroup [32, 32, 2]"),
+    "no threadgroup": ({"threadgroup": [0, 1, 1]}, "threadgroup [0, 1, 1]"),
+    "grid": ({"grid": [1, 1, 2**32]}, "grid [1, 1, 4294967296]"),
+    "channels": ({"grid": [2, 2, 16]}, "2 vectors of 4 channels"),
+    "too few tiles": ({"grid": [1, 1, 16]}, "1 tiles of 4 columns"),
+    "too many tiles": ({"grid": [1, 3, 16]}, "3 tiles of 4 columns"),
+    "rows": ({"grid": [1, 2, 15]}, "15 rows"),
+    "first row": ({"first_row": 1}, "rows from 1 instead of 0"),
+    "vectors": (
+        {"kernel": "max_pool<float, uchar, int, 8, 4>"},
+        "vectors of 32 bytes at multiples of (0, 16)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found(library: ctypes.CDLL, name: str):
+    shape = SHAPES["small"]
+    change, message = FAULTS[name]
+    (launch,) = make_plan(library, "max_pool", shape)
+    assert template_arguments(launch) == ("int", 4, 4)
+    assert message in faults([launch | change], "max_pool", shape)
+
+
+def test_a_narrow_index_is_found(library: ctypes.CDLL):
+    shape = SHAPES["huge padding"]
+    (launch,) = make_plan(library, "max_pool", shape)
+    narrow = launch | {"kernel": launch["kernel"].replace("long", "int")}
+    assert faults([narrow], "max_pool", shape) == ["32-bit indices"]

@@ -1,0 +1,137 @@
+"""The shaders, run on the CPU by the tests in other files and in on_host/.
+
+Each run is a process of its own, which imports a build of the extension whose
+encoder takes the launches meant for a GPU. They run side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from metal import shader_host
+
+TESTS = Path(__file__).parents[1]
+AGREEMENT = "metal/on_host/test_agreement.py"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Test files or tests, run on the shaders."""
+
+    tests: tuple[str, ...]
+    leaving_out: str = "nothing"
+    sanitized: bool = False
+    fault: str = ""
+
+
+# Longest first.
+RUNS = {
+    "forward": Run(
+        ("test_forward.py", "test_indices.py", "test_layout.py"),
+        # Watched accesses are slow; on_host/ has windows as wide with fewer taps.
+        leaving_out="about_the_limits_of_an_offset_type",
+    ),
+    "backward": Run(
+        ("test_gradients.py", "test_transforms.py", "test_survey_bugs.py"),
+        # on_host/ has 64-bit indices in arrays that are small.
+        leaving_out="more_than_2_to_the_31_elements",
+    ),
+    "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
+    "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
+    "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
+    "watch": Run(("metal/on_host/test_watch.py",)),
+    "sanitized": Run(
+        (AGREEMENT,),
+        leaving_out="maxima or averages or bool or int8 or int16 or int32 or int64",
+        sanitized=True,
+    ),
+}
+
+SMALL = f"{AGREEMENT}::test_inputs_that_start_anywhere"
+# With a fault planted in the shaders, a run of a few tests must end like this.
+FAULTY_RUNS = {
+    "wrong value": (
+        Run((SMALL,), fault="v > best || is_nan(v); => v > best || v != 2;"),
+        "Arrays are not equal",
+    ),
+    "not written": (
+        Run((SMALL,), fault="< TW && at.first + t => < TW && at.first + t + 1"),
+        'assert not [record for record in records if record["error"]]',
+    ),
+    "past the end of an array": (
+        Run((SMALL,), fault="x + input_at => x + 160 + input_at", sanitized=True),
+        "AddressSanitizer: heap-buffer-overflow",
+    ),
+    "past the end of registers": (
+        Run((SMALL,), fault="values.v[i] = => values.v[i + 1] =", sanitized=True),
+        "runtime error: index",
+    ),
+    "misaligned": (
+        Run((SMALL,), fault="x + input_at => x + 1 + input_at", sanitized=True),
+        "misaligned address",
+    ),
+    "signed overflow": (
+        Run(
+            (SMALL,),
+            fault="Index(thread_at.x) * V; => 2147483647 * kernel_h;",
+            sanitized=True,
+        ),
+        "runtime error: signed integer overflow",
+    ),
+}
+ALL = {**RUNS, **{name: run for name, (run, _) in FAULTY_RUNS.items()}}
+
+Process = subprocess.CompletedProcess[str]
+
+
+def start(run: Run, folder: Path) -> Process:
+    env = shader_host.environment(folder / "site", folder / "shaders")
+    # A sanitizer ends the process, which must not be holding its message back.
+    capture = "no" if run.sanitized else "fd"
+    if run.sanitized:
+        env |= shader_host.sanitizers()
+    if run.fault:
+        env["MLX_POOLING_SHADER_FAULT"] = run.fault
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short"),
+            *(f"--capture={capture}", "-k", f"not ({run.leaving_out})", *run.tests),
+        ],
+        cwd=TESTS,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(host_folder: Path) -> Iterator[dict[str, Future[Process]]]:
+    pool = ThreadPoolExecutor(os.cpu_count())
+    yield {name: pool.submit(start, run, host_folder) for name, run in ALL.items()}
+    pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_on_the_shaders(runs: dict[str, Future[Process]], name: str):
+    process = runs[name].result()
+    assert process.returncode == 0, process.stdout
+    assert "devices: shaders\n" in process.stdout
+    assert re.search(r"\d+ passed", process.stdout)
+    assert "skipped" not in process.stdout
+
+
+@pytest.mark.parametrize("name", FAULTY_RUNS)
+def test_a_fault_is_found(runs: dict[str, Future[Process]], name: str):
+    process = runs[name].result()
+    assert process.returncode != 0
+    assert FAULTY_RUNS[name][1] in process.stdout
