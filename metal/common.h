@@ -101,7 +101,7 @@ struct Range {
 };
 
 template <typename Index>
-bool is_empty(Range<Index> range) {
+bool has_none(Range<Index> range) {
   return range.first >= range.last;
 }
 

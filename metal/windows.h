@@ -42,7 +42,7 @@ WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
     tile.columns = valid_taps<Index>(
         tile.start_w, p.in[2], tile.columns.last, tile.column_step);
   }
-  if (is_empty(tile.taps_d) || is_empty(tile.taps_h)) {
+  if (has_none(tile.taps_d) || has_none(tile.taps_h)) {
     tile.columns.last = tile.columns.first;
   }
   return tile;

@@ -8,6 +8,8 @@ import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from metal import shader_host
+
 settings.register_profile(
     "repeatable",
     derandomize=True,
@@ -21,9 +23,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# Set by tests/metal, in a process that imports its build of the extension.
-RUNS_SHADERS = os.environ.get("MLX_POOLING_TEST_SHADERS") == "1"
-DEVICES = {"shaders" if RUNS_SHADERS else "cpu": mx.cpu}
+DEVICES = {"shaders" if shader_host.RUNS_SHADERS else "cpu": mx.cpu}
 if mx.metal.is_available():
     DEVICES["gpu"] = mx.gpu
 
@@ -39,8 +39,7 @@ def pytest_report_header() -> str:
     return f"devices: {', '.join(DEVICES)}"
 
 
-if RUNS_SHADERS:
-    from metal import shader_host
+if shader_host.RUNS_SHADERS:
 
     @pytest.fixture(autouse=True)
     def shaders():

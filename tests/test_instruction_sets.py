@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import RUNS_SHADERS
+
+from metal.shader_host import RUNS_SHADERS
 
 pytestmark = pytest.mark.skipif(
     RUNS_SHADERS or platform.machine() not in ("x86_64", "AMD64"),

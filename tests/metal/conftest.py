@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest
 from metal import shader_host
 
 # Tests either look at that build from outside, or run in a process that uses it.
-runs_shaders = os.environ.get("MLX_POOLING_TEST_SHADERS") == "1"
-collect_ignore_glob = ["test_*.py"] if runs_shaders else ["on_host/*"]
+collect_ignore_glob = ["test_*.py"] if shader_host.RUNS_SHADERS else ["on_host/*"]
 if sys.platform != "linux":
     # The tools are installed there only, and a Mac has a GPU to run shaders on.
     collect_ignore_glob = ["*"]

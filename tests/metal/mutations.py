@@ -51,7 +51,7 @@ MUTATIONS = {
         ("if (clip_rows) {", "if (clip_columns) {"),
         ("(TW - 1) * stride_w + kernel_w}", "(TW - 1) * stride_w + kernel_w - 1}"),
         ("tile.column_step = dilation_w;", "tile.column_step = dilation_h;"),
-        ("is_empty(tile.taps_d) || is_empty(tile.taps_h)", "is_empty(tile.taps_d)"),
+        ("has_none(tile.taps_d) || has_none(tile.taps_h)", "has_none(tile.taps_d)"),
         ("at.n * Index(p.in[0]) + d", "at.n * Index(p.out[0]) + d"),
     ],
     "metal/max_pool.metal": [

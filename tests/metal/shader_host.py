@@ -12,6 +12,9 @@ from pathlib import Path
 
 import mlx.core as mx
 
+# Set in a process that imports the build and tests the shaders in it.
+RUNS_SHADERS = os.environ.get("MLX_POOLING_TEST_SHADERS") == "1"
+
 ORDERS = ("forward", "reverse", "shuffled")
 PROJECT = Path(__file__).parents[2]
 
