@@ -244,7 +244,12 @@ def run_cases(cases: list[Case], dtype: str, build: Path) -> list[dict[str, Any]
 
 
 def table(which: str, results: list[dict[str, Any]]) -> Table:
-    table = Table(title=PASSES[which], title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=PASSES[which],
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for head in ("case", "window"):
         table.add_column(head, no_wrap=True)
     for head in (
@@ -287,7 +292,7 @@ def _number(value: float | None) -> str:
 
 
 def _megabytes(size: int | None) -> str:
-    return _number(None if size is None else size / 1e6)
+    return _number(None if size is None else round(size / 1e6, 4))
 
 
 def primitives(results: list[dict[str, Any]]) -> str:
@@ -337,7 +342,7 @@ def main() -> None:
     cases = select(args.filter)
     mx.set_default_device(mx.cpu)
     console = Console(highlight=False)
-    console.width = max(console.width, 160)  # a folded row is hard to read
+    console.width = max(console.width, 180)  # a folded row is hard to read
     about = {
         "command": shlex.join(["python", "benchmarks/metal_traffic.py", *sys.argv[1:]]),
         "versions": describe(mx.default_device(), "mlx")["versions"],

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from metal.shader_host import RUNS_SHADERS
 
 pytestmark = pytest.mark.skipif(
