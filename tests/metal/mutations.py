@@ -37,6 +37,7 @@ MUTATIONS = {
         ("stride_w [[function_constant(5)]]", "stride_w [[function_constant(4)]]"),
         ("clip_rows [[function_constant(9)]]", "clip_rows [[function_constant(10)]]"),
         ("return -INFINITY;", "return -numeric_limits<float>::max();"),
+        ("numeric_limits<T>::min()", "T(0)"),
         ("bool is_nan(T v) {\n  return v != v;", "bool is_nan(T v) {\n  return v < v;"),
         ("Index(thread_at.y) * TW", "Index(thread_at.y) * V"),
         ("Index(thread_at.z) + Index(first_row)", "Index(thread_at.z + 0 * first_row)"),
@@ -121,6 +122,7 @@ MUTATIONS = {
     ],
     "csrc/metal/plan.cpp": [
         ('return "char";', 'return "uchar";'),
+        ('mx::bool_ ? "bool"', 'mx::bool_ ? "uchar"'),
         ('    case 2:\n      return "ushort";', '    case 2:\n      return "uint";'),
         ('fits ? "int" : "long"', 'fits ? "int" : "int"'),
         ("std::max(g.inputs(), g.outputs())", "g.outputs()"),
@@ -242,7 +244,7 @@ class Copy:
         on_shaders = environment(self.host / "site", self.host / "shaders")
         runs = [(stage, on_shaders) for stage in STAGES]
         if not file.startswith("metal/"):
-            runs.insert(0, ((PLAN_TESTS,), {**os.environ}))
+            runs.insert(0, ((PLAN_TESTS,), dict(os.environ)))
         return next(filter(None, (self._failing_test(*run) for run in runs)), "")
 
     def _failing_test(self, selection: tuple[str, ...], env: dict[str, str]) -> str:
