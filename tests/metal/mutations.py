@@ -269,7 +269,7 @@ def _failure(status: int, output: str) -> str:
         return ""
     if "RuntimeError: failed: " in output:  # the compiler of the shaders
         raise Broken(output)
-    if found := re.search(r"^(?:FAILED|ERROR) tests/(\S+)", output, re.MULTILINE):
+    if found := re.search(r"^(?:FAILED|ERROR) tests/(.+?)( - .*)?$", output, re.M):
         return found[1]
     if status < 0:
         return f"signal {-status}"
