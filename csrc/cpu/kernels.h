@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cpu/links.h"
+#include "cpu/tiling.h"
 #include "geometry.h"
 #include "mlx/dtype.h"
 
@@ -26,6 +28,7 @@ struct Task {
   mlx::core::Dtype::Val dtype;
   const void* from;
   void* to;
+  std::optional<Tiling> tiling; // of a sweep
 };
 
 struct MaxTask : Task {
@@ -36,14 +39,18 @@ struct MaxTask : Task {
 
 struct AvgTask : Task {
   Divisor divisor;
+  bool adjoint; // divide what comes from a window, not what goes to it
 };
 
-// The kernels compute positions [begin, end) of `to` on the calling thread.
+// The kernels compute positions [begin, end) of `to`, and sweeps units [begin,
+// end) of their tiling, on the calling thread.
 struct Kernels {
   void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
   void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
 };
 
 // Those for the best instruction set of the running CPU.
@@ -56,8 +63,11 @@ const Kernels& kernels();
   void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end); \
   void avg_pool(const AvgTask& task, int64_t begin, int64_t end);         \
   void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
+  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
+  void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);        \
   inline constexpr Kernels kernels{                                       \
-      max_pool, max_pool_scatter, avg_pool, avg_pool_grad};               \
+      max_pool,      max_pool_scatter, avg_pool,                          \
+      avg_pool_grad, max_sweep,        avg_sweep};                        \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

@@ -1,0 +1,72 @@
+#include "cpu/method.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace mlx_pooling::cpu {
+
+namespace {
+
+// The table, by what an output of `to` costs in vector operations:
+//
+//   walk    product of the window's sizes       small windows, large strides
+//   sweep   sum of what each axis costs         everything else, as soon as
+//                                               that is cheaper
+//
+// except that only Walk has an answer for windows without a tap whose taps
+// matter, and for links that are out of order (gradients of strided dilation).
+
+double longest(const AxisLinks& links) {
+  int64_t count = 0;
+  for (const Link& link : links.of) {
+    count = std::max(count, link.count);
+  }
+  return static_cast<double>(count);
+}
+
+double walk_cost(const Links& links) {
+  return longest(links.axes[0]) * longest(links.axes[1]) *
+      longest(links.axes[2]);
+}
+
+// Of those of `from` there are so many for each of `to`.
+double ratio(const AxisLinks& links) {
+  return static_cast<double>(links.other_size) /
+      static_cast<double>(links.size());
+}
+
+double row_cost(const AxisLinks& width) {
+  auto count = longest(width);
+  if (width.origin && count > 6) {
+    count = 2.0 * static_cast<double>(std::bit_width(uint64_t(count)));
+  }
+  return ratio(width) + count + 1;
+}
+
+double item_cost(const AxisLinks& links, double item) {
+  double join = links.block > 0 ? 3 * ratio(links) + 2 : longest(links) + 1;
+  return item * ratio(links) + join;
+}
+
+double sweep_cost(const Links& links) {
+  double cost = row_cost(links.axes[2]);
+  for (int axis : {1, 0}) {
+    if (links.axes[axis].kernel > 1) {
+      cost = item_cost(links.axes[axis], cost);
+    }
+  }
+  return cost;
+}
+
+} // namespace
+
+Method choose_method(const Links& links, bool with_taps) {
+  for (auto& axis : links.axes) {
+    if (!axis.in_order || (with_taps && axis.some_empty)) {
+      return Method::walk;
+    }
+  }
+  return sweep_cost(links) < walk_cost(links) ? Method::sweep : Method::walk;
+}
+
+} // namespace mlx_pooling::cpu
