@@ -26,8 +26,8 @@ void run(
     int64_t positions,
     int64_t bytes,
     Kernel<T> walk,
-    Kernel<T> sweep) {
-  auto kernel = task.tiling ? sweep : walk;
+    Kernel<T> by_units) {
+  auto kernel = task.tiling ? by_units : walk;
   auto count = task.tiling ? task.tiling->units() : positions;
   cpu::parallel_for(count, bytes, [&](int64_t begin, int64_t end) {
     kernel(task, begin, end);
@@ -40,11 +40,11 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
           from.data<void>(), to.data<void>(),   std::nullopt};
 }
 
-void choose_tiling(cpu::Task& task, const Geometry& geometry, bool with_taps) {
-  if (choose_method(task.links, with_taps) == cpu::Method::sweep) {
-    constexpr int64_t kLaneBytes = 4;
-    task.tiling.emplace(
-        task.links, geometry.batch, geometry.channels, kLaneBytes);
+void choose_sweep(cpu::Task& task, const Geometry& geometry, bool with_taps) {
+  auto method = cpu::method_of_reduction(task.links, with_taps);
+  if (method == cpu::Method::sweep) {
+    task.tiling =
+        cpu::Tiling::sweep(task.links, geometry.batch, geometry.channels);
   }
 }
 
@@ -75,8 +75,8 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::MaxTask max{
           task(cpu::Links::windows(g), g, x, y), g.minimum, offsets_dtype,
-          offsets_data};
-      choose_tiling(max, g, offsets_data != nullptr);
+          offsets_data, std::nullopt};
+      choose_sweep(max, g, offsets_data != nullptr);
       run(max, g.outputs(), x.nbytes() + y.nbytes(), cpu::kernels().max_pool,
           cpu::kernels().max_sweep);
     });
@@ -97,9 +97,13 @@ class CpuBackend : public Backend {
           auto g = cpu::folded(geometry);
           cpu::MaxTask max{
               task(cpu::Links::covers(g), g, dy, dx), g.minimum,
-              offsets.dtype().val(), offsets.data<void>()};
+              offsets.dtype().val(), offsets.data<void>(), std::nullopt};
+          if (method_of_scatter(max.links, g) == cpu::Method::winners) {
+            max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
+            max.winners.emplace(g);
+          }
           run(max, g.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes(),
-              cpu::kernels().max_pool_scatter, nullptr);
+              cpu::kernels().max_pool_scatter, cpu::kernels().max_pool_winners);
         });
   }
 
@@ -150,7 +154,7 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false};
-      choose_tiling(avg, g, false);
+      choose_sweep(avg, g, false);
       run(avg, g.outputs(), x.nbytes() + y.nbytes(), cpu::kernels().avg_pool,
           cpu::kernels().avg_sweep);
     });
@@ -168,7 +172,7 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
-      choose_tiling(avg, g, false);
+      choose_sweep(avg, g, false);
       run(avg, g.inputs(), dy.nbytes() + dx.nbytes(),
           cpu::kernels().avg_pool_grad, cpu::kernels().avg_sweep);
     });

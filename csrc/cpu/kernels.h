@@ -7,6 +7,7 @@
 
 #include "cpu/links.h"
 #include "cpu/tiling.h"
+#include "cpu/winners.h"
 #include "geometry.h"
 #include "mlx/dtype.h"
 
@@ -28,13 +29,14 @@ struct Task {
   mlx::core::Dtype::Val dtype;
   const void* from;
   void* to;
-  std::optional<Tiling> tiling; // of a sweep
+  std::optional<Tiling> tiling; // of kernels that work by units
 };
 
 struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
   void* offsets; // written by max_pool, if not null; read by max_pool_scatter
+  std::optional<Winners> winners; // of max_pool_winners
 };
 
 struct AvgTask : Task {
@@ -42,8 +44,8 @@ struct AvgTask : Task {
   bool adjoint; // divide what comes from a window, not what goes to it
 };
 
-// The kernels compute positions [begin, end) of `to`, and sweeps units [begin,
-// end) of their tiling, on the calling thread.
+// The kernels compute positions [begin, end) of `to`, or units [begin, end) of
+// the tiling where there is one, on the calling thread.
 struct Kernels {
   void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
@@ -51,6 +53,7 @@ struct Kernels {
   void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
   void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
   void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
 };
 
 // Those for the best instruction set of the running CPU.
@@ -65,9 +68,10 @@ const Kernels& kernels();
   void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
   void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
   void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);        \
+  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end); \
   inline constexpr Kernels kernels{                                       \
-      max_pool,      max_pool_scatter, avg_pool,                          \
-      avg_pool_grad, max_sweep,        avg_sweep};                        \
+      max_pool,  max_pool_scatter, avg_pool,        avg_pool_grad,        \
+      max_sweep, avg_sweep,        max_pool_winners};                     \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

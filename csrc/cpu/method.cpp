@@ -9,12 +9,14 @@ namespace {
 
 // The table, by what an output of `to` costs in vector operations:
 //
-//   walk    product of the window's sizes       small windows, large strides
-//   sweep   sum of what each axis costs         everything else, as soon as
-//                                               that is cheaper
+//   walk     product of the windows' sizes       small windows, large strides
+//   sweep    sum of what each axis costs         all other sums and maxima
+//   winners  so much for each window             gradients of maxima over
+//                                                windows that overlap a lot
 //
-// except that only Walk has an answer for windows without a tap whose taps
-// matter, and for links that are out of order (gradients of strided dilation).
+// The cheapest is taken, except that only walk has an answer for windows
+// without a tap whose taps matter, for links that are out of order (gradients
+// of strided dilation) and for windows of more taps than a table should have.
 
 double longest(const AxisLinks& links) {
   int64_t count = 0;
@@ -58,15 +60,29 @@ double sweep_cost(const Links& links) {
   return cost;
 }
 
+// What it costs to add one cotangent to a total, element by element.
+constexpr double kWinnerCost = 12;
+constexpr int64_t kMostTaps = int64_t{1} << 16;
+
+double winners_cost(const Links& covers) {
+  return kWinnerCost * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
+      ratio(covers.axes[2]);
+}
+
 } // namespace
 
-Method choose_method(const Links& links, bool with_taps) {
+Method method_of_reduction(const Links& links, bool with_taps) {
   for (auto& axis : links.axes) {
     if (!axis.in_order || (with_taps && axis.some_empty)) {
       return Method::walk;
     }
   }
   return sweep_cost(links) < walk_cost(links) ? Method::sweep : Method::walk;
+}
+
+Method method_of_scatter(const Links& covers, const Geometry& geometry) {
+  bool pays = winners_cost(covers) < walk_cost(covers);
+  return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
 }
 
 } // namespace mlx_pooling::cpu

@@ -40,13 +40,13 @@ class Sweep {
     sample_ = unit.sample;
     block_ = unit.channels;
     auto band = [&](int axis) {
-      return axis == tiling.axis ? unit.band
-                                 : Range{0, links_.axes[axis].size()};
+      return axis == tiling.axis() ? unit.band
+                                   : Range{0, links_.axes[axis].size()};
     };
     RowPass<Op> rows(links_.axes[2], band(2), block_.size(), scratch);
     row_ = band(2);
     auto width = row_.size() * block_.size();
-    if (tiling.axis == 2) {
+    if (tiling.axis() == 2) {
       auto out = Op::take(scratch, width);
       load(rows, 0, 0);
       rows.reduce(out, 0);
@@ -55,7 +55,7 @@ class Sweep {
     }
     ItemPass<Op> planes(
         links_.axes[1], band(1), links_.kernel_width, width, scratch);
-    if (tiling.axis == 1) {
+    if (tiling.axis() == 1) {
       reduce_plane(
           rows, planes, 0, [&](int64_t h, auto cells) MLX_POOLING_LAMBDA {
             store(0, h, cells);
