@@ -57,6 +57,12 @@ struct AxisLinks {
     return static_cast<int64_t>(of.size());
   }
 
+  // Whether to join windows of single elements by blocks too: that costs some
+  // operations for each of the others, not one for each tap.
+  bool in_blocks() const {
+    return block > 0 && span * size() > 4 * other_size + 3 * size();
+  }
+
   int64_t last(int64_t position) const {
     const Link& link = of[position];
     return link.count > 0 ? link.first + (link.count - 1) * step : -1;

@@ -26,8 +26,11 @@ double longest(const AxisLinks& links) {
   return static_cast<double>(count);
 }
 
+// Of a walk's visit to a tap.
+constexpr double kTapCost = 1.5;
+
 double walk_cost(const Links& links) {
-  return longest(links.axes[0]) * longest(links.axes[1]) *
+  return kTapCost * longest(links.axes[0]) * longest(links.axes[1]) *
       longest(links.axes[2]);
 }
 
@@ -38,11 +41,8 @@ double ratio(const AxisLinks& links) {
 }
 
 double row_cost(const AxisLinks& width) {
-  auto count = longest(width);
-  if (width.origin && count > 6) {
-    count = 2.0 * static_cast<double>(std::bit_width(uint64_t(count)));
-  }
-  return ratio(width) + count + 1;
+  auto join = width.in_blocks() ? 4 * ratio(width) + 3 : longest(width);
+  return 2 * ratio(width) + join + 1;
 }
 
 double item_cost(const AxisLinks& links, double item) {

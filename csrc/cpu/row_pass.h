@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
 #include "cpu/links.h"
 #include "cpu/pass.h"
@@ -17,7 +18,11 @@ class RowPass {
   using Value = typename Op::Value;
 
   RowPass(const AxisLinks& links, Range to, int64_t channels, Scratch& scratch)
-      : links_(links), to_(to), channels_(channels), from_(linked(links, to)) {
+      : links_(links),
+        to_(to),
+        channels_(channels),
+        from_(linked(links, to)),
+        method_(choose_method(links, channels)) {
     first_ = links.origin ? to.begin + *links.origin : from_.begin;
     auto last = links.origin
         ? first_ + to.size() + (links.kernel - 1) * links.step
@@ -25,9 +30,13 @@ class RowPass {
     padded_ = std::max(last, from_.end) - first_;
     row_ = scratch.take<Value>(padded_ * channels);
     std::fill(row_, row_ + padded_ * channels, Op::identity());
-    if (links.origin && links.kernel > kLongestDirect) {
+    if (method_ == &RowPass::join_powers) {
       power_ = Op::take(scratch, padded_ * channels);
       rest_ = Op::take(scratch, padded_ * channels);
+    }
+    if (method_ == &RowPass::join_blocks) {
+      slots_ = std::bit_ceil(static_cast<uint64_t>(links.span + links.block));
+      rests_ = Op::take(scratch, slots_ * kVectors * kLanes);
     }
   }
 
@@ -40,24 +49,33 @@ class RowPass {
   }
 
   void reduce(Cells out, int64_t tap_base) const {
-    if (!links_.origin) {
-      reduce_links(out, tap_base);
-      return;
-    }
-    if (links_.kernel <= kLongestDirect) {
-      join_taps(out, to_.size(), links_.kernel, tap_base);
-    } else {
-      join_powers(out, tap_base);
-    }
-    clamp_taps(out, tap_base);
+    (this->*method_)(out, tap_base);
   }
 
  private:
+  using Method = void (RowPass::*)(Cells out, int64_t tap_base) const;
+
   static constexpr int kLanes = Op::kLanes;
-  // Of a longer window the powers of two in its length are joined.
+  // What of a row is joined in registers, where there are several vectors.
+  static constexpr int kVectors = 4;
   static constexpr int64_t kLongestDirect = 6;
 
-  void reduce_links(Cells out, int64_t tap_base) const {
+  static Method choose_method(const AxisLinks& links, int64_t channels) {
+    if (links.origin && links.kernel <= kLongestDirect) {
+      return &RowPass::join_neighbours;
+    }
+    if (links.in_blocks() && channels >= kLanes) {
+      return &RowPass::join_blocks;
+    }
+    return links.origin ? &RowPass::join_powers : &RowPass::join_links;
+  }
+
+  void join_neighbours(Cells out, int64_t tap_base) const {
+    join_taps(out, to_.size(), links_.kernel, tap_base);
+    clamp_taps(out, tap_base);
+  }
+
+  void join_links(Cells out, int64_t tap_base) const {
     for (auto o = to_.begin; o < to_.end; ++o) {
       const Link link = links_.of[o];
       auto* from = row_ + (link.first - first_) * channels_;
@@ -120,6 +138,7 @@ class RowPass {
         join_pairs(power_, &power_, power, positions_of(2 * power), power_);
       }
     }
+    clamp_taps(out, tap_base);
   }
 
   // to = a, and `taps` taps further b, if any.
@@ -136,6 +155,107 @@ class RowPass {
       }
       Op::template write<kLanes>(to + j, cell);
     }
+  }
+
+  // As ItemPass, with as many channels at a time as registers hold.
+  void join_blocks(Cells out, int64_t tap_base) const {
+    int64_t c = 0;
+    for (; c + kVectors * kLanes <= channels_; c += kVectors * kLanes) {
+      join_columns<kVectors>(c, out, tap_base);
+    }
+    for (; c < channels_; c += kLanes) {
+      join_columns<1>(std::min(c, channels_ - kLanes), out, tap_base);
+    }
+  }
+
+  template <int U>
+  struct Vectors {
+    MLX_POOLING_INLINE void join(const Vectors& after) {
+      for (int u = 0; u < U; ++u) {
+        cells[u] = Op::template joined<kLanes>(cells[u], after.cells[u]);
+      }
+    }
+
+    MLX_POOLING_INLINE void write(Cells to, int64_t taps) const {
+      for (int u = 0; u < U; ++u) {
+        Op::template write<kLanes>(
+            to + u * kLanes, Op::template moved<kLanes>(cells[u], taps));
+      }
+    }
+
+    typename Op::template Cell<kLanes> cells[U];
+  };
+
+  template <int U>
+  void join_columns(int64_t c, Cells out, int64_t tap_base) const {
+    auto tap = [&](int64_t i) MLX_POOLING_LAMBDA {
+      Vectors<U> vectors;
+      for (int u = 0; u < U; ++u) {
+        vectors.cells[u] = Op::template tap<kLanes>(
+            row_ + (i - first_) * channels_ + c + u * kLanes, i);
+      }
+      return vectors;
+    };
+    auto slot = [&](int64_t i) MLX_POOLING_LAMBDA {
+      return rests_ + (i & (slots_ - 1)) * U * kLanes;
+    };
+    auto rest = [&](int64_t i) MLX_POOLING_LAMBDA {
+      Vectors<U> vectors;
+      for (int u = 0; u < U; ++u) {
+        vectors.cells[u] = Op::template read<kLanes>(slot(i) + u * kLanes);
+      }
+      return vectors;
+    };
+    const auto length = links_.block;
+    auto next = to_.begin;
+    for (auto block = from_.begin / length * length; block < from_.end;
+         block += length) {
+      auto begin = std::max(block, from_.begin);
+      auto end = std::min(block + length, from_.end);
+      auto joined = tap(end - 1);
+      joined.write(slot(end - 1), 0);
+      for (auto i = end - 2; i >= begin; --i) {
+        auto before = tap(i);
+        before.join(joined);
+        joined = before;
+        joined.write(slot(i), 0);
+      }
+      auto prefix = tap(begin);
+      for (auto i = begin; i < end; ++i) {
+        if (i > begin) {
+          prefix.join(tap(i));
+        }
+        for (; next < to_.end && links_.last(next) <= i; ++next) {
+          const Link& link = links_.of[next];
+          auto to = out + ((next - to_.begin) * channels_ + c);
+          auto taps = tap_base + link.tap - link.first;
+          if (link.count == 0) {
+            nothing<U>().write(to, 0);
+          } else if (link.first == block) {
+            prefix.write(to, taps);
+          } else {
+            auto window = rest(link.first);
+            auto whole = link.first / length * length + length;
+            for (; whole < block; whole += length) {
+              window.join(rest(whole));
+            }
+            if (whole == block) {
+              window.join(prefix);
+            }
+            window.write(to, taps);
+          }
+        }
+      }
+    }
+  }
+
+  template <int U>
+  MLX_POOLING_INLINE static Vectors<U> nothing() {
+    Vectors<U> vectors;
+    for (int u = 0; u < U; ++u) {
+      vectors.cells[u] = Op::template nothing<kLanes>();
+    }
+    return vectors;
   }
 
   // Where no tap beats the padding, it is the first that is none.
@@ -160,11 +280,14 @@ class RowPass {
   Range to_;
   int64_t channels_;
   Range from_;
+  Method method_;
   int64_t first_; // position where row_ begins, maybe in the padding
   int64_t padded_;
   Value* row_;
   Cells power_;
   Cells rest_;
+  Cells rests_;
+  int64_t slots_;
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA
