@@ -1,4 +1,5 @@
 #include "cpu/kernels.h"
+#include "cpu/row_by_row.h"
 #include "cpu/sweep.h"
 #include "cpu/walk.h"
 
@@ -35,6 +36,12 @@ class AvgEnds {
         });
   }
 
+  // Of a window, whose sum is divided when it is stored.
+  template <int L>
+  MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
+    return Op::template of<L>(load<L>(static_cast<const T*>(task_.from) + at));
+  }
+
   template <typename Cells>
   MLX_POOLING_INLINE void
   write(int64_t position, int64_t at, int64_t count, Cells cells) const {
@@ -69,6 +76,14 @@ void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
     Sweep<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
+        .run(*task.tiling, begin, end);
+  });
+}
+
+void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end) {
+  with_float_type(task.dtype, [&]<typename T>(T) {
+    AvgEnds<T> ends(task);
+    RowByRow<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
         .run(*task.tiling, begin, end);
   });
 }

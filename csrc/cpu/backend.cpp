@@ -21,31 +21,43 @@ using Kernel =
     std::type_identity_t<void (*)(const T& task, int64_t begin, int64_t end)>;
 
 template <typename T>
-void run(
-    const T& task,
-    int64_t positions,
-    int64_t bytes,
-    Kernel<T> walk,
-    Kernel<T> by_units) {
-  auto kernel = task.tiling ? by_units : walk;
-  auto count = task.tiling ? task.tiling->units() : positions;
+void run(const T& task, int64_t count, int64_t bytes, Kernel<T> kernel) {
   cpu::parallel_for(count, bytes, [&](int64_t begin, int64_t end) {
     kernel(task, begin, end);
   });
+}
+
+// Sums or maxima, by the method that suits; row_by_row is one for sums.
+template <typename T>
+void reduce(
+    T& task,
+    const Geometry& geometry,
+    cpu::Reduction reduction,
+    int64_t bytes,
+    Kernel<T> walk,
+    Kernel<T> sweep,
+    Kernel<T> row_by_row) {
+  auto channels = geometry.channels;
+  auto outputs = geometry.batch;
+  for (auto& axis : task.links.axes) {
+    outputs *= axis.size();
+  }
+  switch (cpu::method_of_reduction(task.links, channels, reduction)) {
+    case cpu::Method::sweep:
+      task.tiling = cpu::Tiling::sweep(task.links, geometry.batch, channels);
+      return run(task, task.tiling->units(), bytes, sweep);
+    case cpu::Method::row_by_row:
+      task.tiling = cpu::Tiling::row_by_row(outputs, channels);
+      return run(task, task.tiling->units(), bytes, row_by_row);
+    default:
+      return run(task, outputs, bytes, walk);
+  }
 }
 
 cpu::Task
 task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
   return {std::move(links),  geometry.channels, from.dtype().val(),
           from.data<void>(), to.data<void>(),   std::nullopt};
-}
-
-void choose_sweep(cpu::Task& task, const Geometry& geometry, bool with_taps) {
-  auto method = cpu::method_of_reduction(task.links, with_taps);
-  if (method == cpu::Method::sweep) {
-    task.tiling =
-        cpu::Tiling::sweep(task.links, geometry.batch, geometry.channels);
-  }
 }
 
 // Keeps the data pointer, not the graph node, as MLX's own ops do.
@@ -76,9 +88,12 @@ class CpuBackend : public Backend {
       cpu::MaxTask max{
           task(cpu::Links::windows(g), g, x, y), g.minimum, offsets_dtype,
           offsets_data, std::nullopt};
-      choose_sweep(max, g, offsets_data != nullptr);
-      run(max, g.outputs(), x.nbytes() + y.nbytes(), cpu::kernels().max_pool,
-          cpu::kernels().max_sweep);
+      auto& kernels = cpu::kernels();
+      reduce(
+          max, g,
+          offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
+          x.nbytes() + y.nbytes(), kernels.max_pool, kernels.max_sweep,
+          nullptr);
     });
   }
 
@@ -92,19 +107,21 @@ class CpuBackend : public Backend {
     encoder.set_input_array(offsets);
     encoder.set_input_array(dy);
     encoder.set_output_array(dx);
-    encoder.dispatch(
-        [=, offsets = weak(offsets), dy = weak(dy), dx = weak(dx)]() mutable {
-          auto g = cpu::folded(geometry);
-          cpu::MaxTask max{
-              task(cpu::Links::covers(g), g, dy, dx), g.minimum,
-              offsets.dtype().val(), offsets.data<void>(), std::nullopt};
-          if (method_of_scatter(max.links, g) == cpu::Method::winners) {
-            max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
-            max.winners.emplace(g);
-          }
-          run(max, g.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes(),
-              cpu::kernels().max_pool_scatter, cpu::kernels().max_pool_winners);
-        });
+    encoder.dispatch([=, offsets = weak(offsets), dy = weak(dy),
+                      dx = weak(dx)]() mutable {
+      auto g = cpu::folded(geometry);
+      cpu::MaxTask max{
+          task(cpu::Links::covers(g), g, dy, dx), g.minimum,
+          offsets.dtype().val(), offsets.data<void>(), std::nullopt};
+      auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
+      if (method_of_scatter(max.links, g) == cpu::Method::winners) {
+        max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
+        max.winners.emplace(g);
+        run(max, max.tiling->units(), bytes, cpu::kernels().max_pool_winners);
+      } else {
+        run(max, g.inputs(), bytes, cpu::kernels().max_pool_scatter);
+      }
+    });
   }
 
   void max_pool_gather(
@@ -154,9 +171,10 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false};
-      choose_sweep(avg, g, false);
-      run(avg, g.outputs(), x.nbytes() + y.nbytes(), cpu::kernels().avg_pool,
-          cpu::kernels().avg_sweep);
+      auto& kernels = cpu::kernels();
+      reduce(
+          avg, g, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+          kernels.avg_pool, kernels.avg_sweep, kernels.avg_row_by_row);
     });
   }
 
@@ -172,9 +190,10 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
-      choose_sweep(avg, g, false);
-      run(avg, g.inputs(), dy.nbytes() + dx.nbytes(),
-          cpu::kernels().avg_pool_grad, cpu::kernels().avg_sweep);
+      auto& kernels = cpu::kernels();
+      reduce(
+          avg, g, cpu::Reduction::gradient, dy.nbytes() + dx.nbytes(),
+          kernels.avg_pool_grad, kernels.avg_sweep, nullptr);
     });
   }
 };

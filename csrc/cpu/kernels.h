@@ -49,11 +49,12 @@ struct AvgTask : Task {
 struct Kernels {
   void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
   void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*avg_row_by_row)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
 };
 
 // Those for the best instruction set of the running CPU.
@@ -64,14 +65,15 @@ const Kernels& kernels();
   namespace isa {                                                         \
   void max_pool(const MaxTask& task, int64_t begin, int64_t end);         \
   void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end); \
+  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end); \
+  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
   void avg_pool(const AvgTask& task, int64_t begin, int64_t end);         \
   void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
-  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
+  void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end);   \
   void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);        \
-  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end); \
   inline constexpr Kernels kernels{                                       \
-      max_pool,  max_pool_scatter, avg_pool,        avg_pool_grad,        \
-      max_sweep, avg_sweep,        max_pool_winners};                     \
+      max_pool, max_pool_scatter, max_pool_winners, max_sweep,            \
+      avg_pool, avg_pool_grad,    avg_row_by_row,   avg_sweep};           \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

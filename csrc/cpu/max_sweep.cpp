@@ -100,11 +100,11 @@ class MaxEnds {
   Flip flip_;
 };
 
-template <typename T, bool kTaps, typename Flip>
-[[gnu::noinline]] void
-sweep(const MaxTask& task, Flip flip, int64_t begin, int64_t end) {
-  MaxEnds<T, kTaps> ends(task, flip);
-  Sweep<Max<T, kTaps>, MaxEnds<T, kTaps>>(task.links, task.channels, ends)
+template <typename T, bool kTaps>
+void sweep(const MaxTask& task, int64_t begin, int64_t end) {
+  using Ends = MaxEnds<Compared<T>, kTaps>;
+  Ends ends(task, flips<T>(task.minimum));
+  Sweep<typename Ends::Op, Ends>(task.links, task.channels, ends)
       .run(*task.tiling, begin, end);
 }
 
@@ -112,9 +112,8 @@ sweep(const MaxTask& task, Flip flip, int64_t begin, int64_t end) {
 
 void max_sweep(const MaxTask& task, int64_t begin, int64_t end) {
   with_type(task.dtype, [&]<typename T>(T) {
-    auto flip = flips<T>(task.minimum);
-    task.offsets ? sweep<Compared<T>, true>(task, flip, begin, end)
-                 : sweep<Compared<T>, false>(task, flip, begin, end);
+    task.offsets ? sweep<T, true>(task, begin, end)
+                 : sweep<T, false>(task, begin, end);
   });
 }
 

@@ -1,7 +1,6 @@
 #include "cpu/method.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace mlx_pooling::cpu {
 
@@ -9,10 +8,12 @@ namespace {
 
 // The table, by what an output of `to` costs in vector operations:
 //
-//   walk     product of the windows' sizes       small windows, large strides
-//   sweep    sum of what each axis costs         all other sums and maxima
-//   winners  so much for each window             gradients of maxima over
-//                                                windows that overlap a lot
+//   walk        product of the window's sizes   small windows, large strides
+//   row_by_row  the same                        averages over large windows
+//                                               that share little: global ones
+//   sweep       sum of what each axis costs     all other sums and maxima
+//   winners     so much for each window         gradients of maxima over
+//                                               windows that overlap a lot
 //
 // The cheapest is taken, except that only walk has an answer for windows
 // without a tap whose taps matter, for links that are out of order (gradients
@@ -26,11 +27,8 @@ double longest(const AxisLinks& links) {
   return static_cast<double>(count);
 }
 
-// Of a walk's visit to a tap.
-constexpr double kTapCost = 1.5;
-
-double walk_cost(const Links& links) {
-  return kTapCost * longest(links.axes[0]) * longest(links.axes[1]) *
+double taps(const Links& links) {
+  return longest(links.axes[0]) * longest(links.axes[1]) *
       longest(links.axes[2]);
 }
 
@@ -60,28 +58,43 @@ double sweep_cost(const Links& links) {
   return cost;
 }
 
-// What it costs to add one cotangent to a total, element by element.
-constexpr double kWinnerCost = 12;
+// What it costs to add one cotangent to a total, element by element, besides
+// clearing and storing totals.
+constexpr double kWinnerCost = 40;
 constexpr int64_t kMostTaps = int64_t{1} << 16;
 
+// Sums of so many taps lose precision as one chain; channels that fill vectors.
+constexpr double kLargeWindow = 16;
+constexpr int64_t kWideChannels = 16;
+
 double winners_cost(const Links& covers) {
-  return kWinnerCost * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
+  return 2 +
+      kWinnerCost * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
       ratio(covers.axes[2]);
 }
 
 } // namespace
 
-Method method_of_reduction(const Links& links, bool with_taps) {
+Method
+method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
   for (auto& axis : links.axes) {
-    if (!axis.in_order || (with_taps && axis.some_empty)) {
+    if (!axis.in_order || (reduction == Reduction::winner && axis.some_empty)) {
       return Method::walk;
     }
   }
-  return sweep_cost(links) < walk_cost(links) ? Method::sweep : Method::walk;
+  // What a walk's visit to a tap costs: maxima look for NaN.
+  bool is_sum = reduction == Reduction::sum || reduction == Reduction::gradient;
+  auto tap = is_sum ? 0.75 : 1.5;
+  if (sweep_cost(links) < tap * taps(links)) {
+    return Method::sweep;
+  }
+  bool is_large = reduction == Reduction::sum && taps(links) >= kLargeWindow &&
+      channels >= kWideChannels;
+  return is_large ? Method::row_by_row : Method::walk;
 }
 
 Method method_of_scatter(const Links& covers, const Geometry& geometry) {
-  bool pays = winners_cost(covers) < walk_cost(covers);
+  bool pays = winners_cost(covers) < taps(covers);
   return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
 }
 

@@ -6,13 +6,21 @@ namespace mlx_pooling::cpu {
 
 // Which of the CPU's kernels a pooling operation takes.
 enum class Method {
-  walk,    // visit every tap of every window, or every window of every input
-  sweep,   // reduce along one axis after the other: Sweep
-  winners, // visit every window's winner: HandOut
+  walk,       // visit every tap of every window, or every window of every input
+  sweep,      // reduce along one axis after the other: Sweep
+  row_by_row, // sum each row of a window, then those: RowByRow
+  winners,    // visit every window's winner: HandOut
 };
 
-// `with_taps` says that it matters which tap of a window wins.
-Method method_of_reduction(const Links& links, bool with_taps);
+enum class Reduction {
+  sum,
+  gradient, // a sum as well, of an average's cotangents
+  maximum,
+  winner, // the maximum, and which tap it is
+};
+
+Method
+method_of_reduction(const Links& links, int64_t channels, Reduction reduction);
 
 // Of max_pool_scatter.
 Method method_of_scatter(const Links& covers, const Geometry& geometry);

@@ -15,6 +15,9 @@ namespace {
 
 // Below this a thread would finish before a second one wakes.
 constexpr int64_t kBytesPerThread = 128 * 1024;
+// Chunks for each thread: so many that a thread whose core is taken away for a
+// while leaves the rest to the others.
+constexpr int64_t kChunksPerThread = 4;
 
 int max_threads() {
   static const int threads = [] {
@@ -44,19 +47,19 @@ void parallel_for(
     const std::function<void(int64_t, int64_t)>& body) {
   auto threads = std::min<int64_t>(
       {max_threads(), count, std::max<int64_t>(1, bytes / kBytesPerThread)});
-  Task task{body, count, threads};
   if (threads <= 1) {
     body(0, count);
     return;
   }
+  Task task{body, count, std::min(count, threads * kChunksPerThread)};
 #if defined(__APPLE__)
   dispatch_apply_f(
-      threads, DISPATCH_APPLY_AUTO, &task, [](void* context, size_t chunk) {
+      task.chunks, DISPATCH_APPLY_AUTO, &task, [](void* context, size_t chunk) {
         static_cast<Task*>(context)->run(chunk);
       });
 #else
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int64_t chunk = 0; chunk < threads; ++chunk) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (int64_t chunk = 0; chunk < task.chunks; ++chunk) {
     task.run(chunk);
   }
 #endif

@@ -67,7 +67,6 @@ struct Sum {
     return cell;
   }
 
- private:
   template <int L>
   MLX_POOLING_INLINE static Cell<L> of(Vec<Value, L> value) {
     Cell<L> cell;
@@ -156,7 +155,6 @@ struct Max {
     return cell;
   }
 
- private:
   template <int L>
   MLX_POOLING_INLINE static Cell<L> of(Vec<Value, L> value) {
     Cell<L> cell;

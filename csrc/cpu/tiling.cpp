@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kCached = 48 * 1024;
 // Channels are divided where cache lines are, of elements of four bytes.
 constexpr int64_t kLine = 16;
+// So many of them are enough for rows of a block to be read at full speed.
+constexpr int64_t kNarrow = 4;
 // Enough for every thread to have work until the end.
 constexpr int64_t kUnits = 32;
 // A band repeats what its first windows share with the band before: at most so
@@ -20,22 +22,25 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-} // namespace
-
-Tiling::Tiling(const Links& links, int64_t batch, int64_t channels)
-    : batch_(batch), channels_(channels) {
+int outermost_axis(const Links& links) {
   auto reaches = [](const AxisLinks& axis) {
     return axis.size() > 1 || axis.other_size > 1 || axis.kernel > 1;
   };
-  while (axis_ + 1 < kMaxSpatialAxes && !reaches(links.axes[axis_])) {
-    ++axis_;
+  int axis = 0;
+  while (axis + 1 < kMaxSpatialAxes && !reaches(links.axes[axis])) {
+    ++axis;
   }
-  positions_ = links.axes[axis_].size();
+  return axis;
 }
+
+} // namespace
+
+Tiling::Tiling(int axis, int64_t batch, int64_t positions, int64_t channels)
+    : axis_(axis), batch_(batch), positions_(positions), channels_(channels) {}
 
 void Tiling::divide(int64_t halo, Memory memory) {
   auto lines = std::max<int64_t>(1, channels_ / kLine);
-  auto narrow = std::min(channels_, 2 * kLine);
+  auto narrow = std::min(channels_, kNarrow * kLine);
   auto shortest = std::min(positions_, kHalos * halo);
   if (memory.per_position > 0) {
     auto room = kCached / narrow - memory.fixed;
@@ -45,38 +50,49 @@ void Tiling::divide(int64_t halo, Memory memory) {
   auto used = memory.fixed + memory.per_position * ceil_div(positions_, bands_);
   auto block = std::max(narrow, kCached / used);
   blocks_ = std::clamp<int64_t>(channels_ / block, 1, lines);
-  if (units() < kUnits) {
-    auto more = ceil_div(kUnits, batch_ * bands_);
-    blocks_ = std::clamp(more, blocks_, std::max(blocks_, lines / 2));
-  }
+  add_blocks(lines / kNarrow);
   if (units() < kUnits) {
     auto more = ceil_div(kUnits, batch_ * blocks_);
     bands_ = std::max(bands_, std::min(more, positions_ / shortest));
   }
+  add_blocks(lines);
+}
+
+void Tiling::add_blocks(int64_t most) {
+  auto more = ceil_div(kUnits, batch_ * bands_);
+  blocks_ = std::max(blocks_, std::min(more, most));
 }
 
 Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
-  Tiling tiling(links, batch, channels);
+  auto axis = outermost_axis(links);
+  Tiling tiling(axis, batch, links.axes[axis].size(), channels);
   auto& [depth, height, width] = links.axes;
   auto row = std::max(width.size(), width.other_size) + width.kernel;
   Memory memory{0, 4};
-  if (tiling.axis_ < 2) {
+  if (axis < 2) {
     memory = {3 * row + height.span * width.size(), 0};
   }
-  if (tiling.axis_ < 1) {
+  if (axis < 1) {
     memory.fixed += (depth.span + 1) * height.size() * width.size();
   }
-  tiling.divide(links.axes[tiling.axis_].span, memory);
+  tiling.divide(links.axes[axis].span, memory);
+  return tiling;
+}
+
+Tiling Tiling::row_by_row(int64_t outputs, int64_t channels) {
+  Tiling tiling(0, outputs, 1, channels);
+  tiling.add_blocks(channels / (kNarrow * kLine));
   return tiling;
 }
 
 Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
-  Tiling tiling(covers, batch, channels);
+  auto outermost = outermost_axis(covers);
+  auto& along = covers.axes[outermost];
+  Tiling tiling(outermost, batch, along.size(), channels);
   int64_t positions = 1;
-  for (int axis = tiling.axis_ + 1; axis < kMaxSpatialAxes; ++axis) {
+  for (int axis = outermost + 1; axis < kMaxSpatialAxes; ++axis) {
     positions *= covers.axes[axis].size();
   }
-  auto& along = covers.axes[tiling.axis_];
   tiling.divide(along.kernel, {0, positions});
   return tiling;
 }

@@ -9,8 +9,10 @@ namespace mlx_pooling::cpu {
 // alone, so that results do not depend on the number of threads.
 class Tiling {
  public:
-  // Of a sweep, and of handing each window's cotangent to its winner.
+  // Of a sweep; of windows reduced row by row, each output as a sample of its
+  // own; and of handing each window's cotangent to its winner.
   static Tiling sweep(const Links& links, int64_t batch, int64_t channels);
+  static Tiling row_by_row(int64_t outputs, int64_t channels);
   static Tiling winners(const Links& covers, int64_t batch, int64_t channels);
 
   struct Unit {
@@ -37,10 +39,11 @@ class Tiling {
     int64_t per_position;
   };
 
-  Tiling(const Links& links, int64_t batch, int64_t channels);
+  Tiling(int axis, int64_t batch, int64_t positions, int64_t channels);
   void divide(int64_t halo, Memory memory);
+  void add_blocks(int64_t most);
 
-  int axis_ = 0;
+  int axis_;
   int64_t batch_;
   int64_t positions_;
   int64_t channels_;

@@ -6,6 +6,12 @@
 #include <limits>
 #include <type_traits>
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #include "cpu/isa.h"
 
 // Fixed-size vectors on the compiler's own vector extension (GCC and Clang):
@@ -86,6 +92,20 @@ MLX_POOLING_INLINE Vec<T, L> broadcast(T value) {
 // IEEE binary16 to binary32, exact, NaN and infinity kept.
 template <int L>
 MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
+#if defined(__AVX512F__)
+  if constexpr (L == 16) {
+    return bits_as<Vec<float, L>>(_mm512_cvtph_ps(bits_as<__m256i>(half)));
+  }
+#endif
+#if defined(__F16C__)
+  if constexpr (L == 8) {
+    return bits_as<Vec<float, L>>(_mm256_cvtph_ps(bits_as<__m128i>(half)));
+  }
+#elif defined(__aarch64__)
+  if constexpr (L == 4) {
+    return bits_as<Vec<float, L>>(vcvt_f32_f16(bits_as<float16x4_t>(half)));
+  }
+#endif
   using U = Vec<uint32_t, L>;
   using F = Vec<float, L>;
   U h = __builtin_convertvector(half, U);
@@ -100,6 +120,22 @@ MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
 // binary32 to binary16, to nearest even.
 template <int L>
 MLX_POOLING_INLINE Vec<uint16_t, L> narrow_float16(Vec<float, L> value) {
+#if defined(__AVX512F__)
+  if constexpr (L == 16) {
+    return bits_as<Vec<uint16_t, L>>(
+        _mm512_cvtps_ph(bits_as<__m512>(value), _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+#if defined(__F16C__)
+  if constexpr (L == 8) {
+    return bits_as<Vec<uint16_t, L>>(
+        _mm256_cvtps_ph(bits_as<__m256>(value), _MM_FROUND_TO_NEAREST_INT));
+  }
+#elif defined(__aarch64__)
+  if constexpr (L == 4) {
+    return bits_as<Vec<uint16_t, L>>(vcvt_f16_f32(bits_as<float32x4_t>(value)));
+  }
+#endif
   using U = Vec<uint32_t, L>;
   using F = Vec<float, L>;
   U bits = bits_as<U>(value);

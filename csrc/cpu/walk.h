@@ -21,6 +21,9 @@ class Walk {
  public:
   Walk(const Links& links, int64_t flat)
       : links_(links),
+        starts_(
+            links.axes[2].starts.empty() ? nullptr
+                                         : links.axes[2].starts.data()),
         width_(links.axes[2].size()),
         plane_(links.other_plane()),
         row_(flat / width_),
@@ -63,14 +66,14 @@ class Walk {
   template <typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
     const Link along = along_w();
-    const auto& width = links_.axes[2];
+    const auto step = links_.axes[2].step;
+    const auto tap_step = links_.axes[2].tap_step;
+    const auto* starts = starts_;
     for (const LinkedRow& row : rows_) {
       for (int64_t k = 0; k < along.count; ++k) {
-        auto w = along.first + k * width.step;
-        visit(
-            Linked{
-                row.spatial + w, row.tap + width.tap(along, k, w), row.d, row.h,
-                w});
+        auto w = along.first + k * step;
+        auto tap = along.tap + (starts ? -starts[w] : k * tap_step);
+        visit(Linked{row.spatial + w, row.tap + tap, row.d, row.h, w});
       }
     }
   }
@@ -110,6 +113,7 @@ class Walk {
   }
 
   const Links& links_;
+  const int64_t* starts_; // AxisLinks::starts, where no store can change it
   int64_t width_;
   int64_t plane_;
   int64_t row_;

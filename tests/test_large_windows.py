@@ -1,0 +1,199 @@
+"""Windows so large, or so overlapping, that not every tap of each is visited, against
+the reference; and that results do not depend on how the work is divided."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import mlx.core as mx
+import mlx_pooling
+import numpy as np
+import pytest
+import reference
+from metal.shader_host import RUNS_SHADERS
+from strategies import Case, Data
+from support import (
+    absolute,
+    assert_rounded,
+    assert_same,
+    avg_pool,
+    exact,
+    fixed,
+    geometry,
+    max_pool,
+    vjp,
+)
+
+# (size, kernel, stride, padding, dilation)
+WINDOWS = {
+    "1-d 13": ((90,), 13, 1, 6, 1),
+    "1-d 31": ((90,), 31, 1, 15, 1),
+    "1-d 31, lopsided": ((67,), 31, 1, ((29, 3),), 1),
+    "1-d as large as the input": ((40,), 40, 1, 20, 1),
+    "1-d larger than the input": ((9,), 31, 1, 15, 1),
+    "1-d 13/3": ((70,), 13, 3, 6, 1),
+    "1-d 25/2": ((70,), 25, 2, 12, 1),
+    "1-d 9 dilated": ((60,), 9, 1, 8, 2),
+    "1-d 9/2 dilated": ((60,), 9, 2, 8, 3),
+    "1-d bands": ((1500,), 7, 1, 3, 1),
+    "2-d 3": ((11, 12), 3, 1, 1, 1),
+    "2-d 5": ((11, 12), 5, 1, 2, 1),
+    "2-d 13": ((20, 18), 13, 1, 6, 1),
+    "2-d 31": ((36, 35), 31, 1, 3, 1),
+    "2-d 13/2": ((21, 24), 13, 2, 6, 1),
+    "2-d tall": ((24, 9), (13, 1), 1, (6, 0), 1),
+    "2-d wide": ((9, 24), (1, 13), 1, (0, 6), 1),
+    "2-d 7 dilated": ((20, 21), 7, 1, 6, 2),
+    "3-d 3": ((6, 7, 8), 3, 1, 1, 1),
+    "3-d 9": ((11, 10, 12), 9, 1, 2, 1),
+    "3-d 13": ((15, 14, 13), 13, 1, 1, 1),
+    "3-d 31": ((33, 4, 32), (31, 2, 31), 1, (1, 0, 1), 1),
+    "3-d deep": ((17, 4, 3), (9, 1, 1), 1, (4, 0, 0), 1),
+    "3-d middle": ((3, 17, 4), (1, 9, 1), 1, (0, 4, 0), 1),
+    "3-d without the middle": ((9, 3, 9), (5, 1, 5), 1, (2, 0, 2), 1),
+    "3-d 5/2": ((9, 10, 11), 5, 2, 2, 1),
+}
+EACH_WINDOW = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+# Less than any vector holds, some of every vector and a rest, and several vectors.
+CHANNELS = (1, 3, 19, 70)
+KINDS = ("ties", "nan", "infinite", "low", "normal")
+
+
+def cases(window: tuple) -> list[Case]:
+    """Every kind of data, and every number of channels with some of them."""
+    return [
+        Case(geometry(*window), 2, CHANNELS[i % len(CHANNELS)], Data(kind, i))
+        for i, kind in enumerate(KINDS * 2)
+    ]
+
+
+@EACH_WINDOW
+def test_maximum_and_its_index(window):
+    for case in cases(window):
+        x = case.input()
+        expected = reference.max_pool(exact(x), case.geometry)
+        assert_same(max_pool(x, case.geometry), expected.values)
+        values, indices = max_pool(x, case.geometry, return_indices=True)
+        assert_same(values, expected.values)
+        assert_same(indices, expected.indices)
+
+
+@EACH_WINDOW
+@pytest.mark.parametrize("dtype", [mx.int8, mx.uint8, mx.uint16, mx.bfloat16], ids=str)
+def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
+    g = geometry(*window)
+    pool = getattr(mlx_pooling, f"min_pool{g.ndim}d")
+    for channels in (3, 70):
+        x = Data("extremes" if dtype != mx.bfloat16 else "nan", channels).array(
+            (1, *g.size, channels), dtype
+        )
+        assert_same(max_pool(x, g), reference.max_pool(exact(x), g).values)
+        mirrored = exact(x) * -1.0 if dtype == mx.bfloat16 else ~exact(x)
+        expected = reference.max_pool(mirrored, g)
+        found, indices = pool(
+            x, g.kernel, g.stride, g.padding, g.dilation, return_indices=True
+        )
+        least = expected.values
+        assert_same(found, -least if dtype == mx.bfloat16 else ~least)
+        assert_same(indices, expected.indices)
+
+
+@EACH_WINDOW
+def test_gradient_of_the_maximum(window):
+    for case in cases(window):
+        g = case.geometry
+        x, dy = case.input(), case.more(case.output_shape)
+        dx = vjp(lambda x, g=g: max_pool(x, g), x, dy)
+        indices = reference.max_pool(exact(x), g).indices
+        expected = reference.scatter(exact(dy), indices, g.size)
+        magnitude = reference.scatter(np.abs(exact(dy)), indices, g.size)
+        assert_rounded(dx, expected, magnitude, case.taps)
+
+
+@EACH_WINDOW
+@pytest.mark.parametrize("options", [{}, {"count_include_pad": False}], ids=str)
+def test_average_and_its_gradient(window, options):
+    for case in cases(window)[:8:2]:
+        g = case.geometry
+        for dtype in (mx.float32, mx.float16):
+            x = case.input(dtype)
+            expected = reference.avg_pool(exact(x), g, **options)
+            magnitude = reference.avg_pool(absolute(exact(x)), g, **options)
+            assert_rounded(avg_pool(x, g, **options), expected, magnitude, case.taps)
+            dy = case.more(case.output_shape, dtype)
+            dx = vjp(lambda x, g=g: avg_pool(x, g, **options), x, dy)
+            expected = reference.avg_pool_grad(exact(dy), g, **options)
+            magnitude = reference.avg_pool_grad(absolute(exact(dy)), g, **options)
+            assert_rounded(dx, expected, magnitude, case.taps)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_an_infinity_or_nan_leaves_with_its_window(ndim: int):
+    """A sum from which what leaves the window is subtracted would keep it."""
+    size, kernel = ((60,), (30, 28), (18, 17, 16))[ndim - 1], (13, 9, 7)[ndim - 1]
+    g = geometry(size, kernel, 1, kernel // 2)
+    for special in (np.inf, -np.inf, np.nan):
+        x = np.ones((1, *size, 5), np.float32)
+        x[(0, *(s // 2 for s in size))] = special
+        y = exact(avg_pool(mx.array(x), g, count_include_pad=False))
+        assert np.sum(~np.isfinite(y)) == 5 * kernel**ndim
+        np.testing.assert_allclose(y[np.isfinite(y)], 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_small_terms_survive_large_ones_that_have_left(ndim: int):
+    size, kernel = ((60,), (30, 28), (18, 17, 16))[ndim - 1], (13, 9, 7)[ndim - 1]
+    g = geometry(size, kernel, 1)
+    x = np.full((1, *size, 5), 2.0**-20, np.float32)
+    x[(0, *(0,) * ndim)] = 2.0**20
+    y = exact(avg_pool(mx.array(x), g))
+    np.testing.assert_allclose(y[(0, *(-1,) * ndim)], 2.0**-20, rtol=1e-6)
+
+
+THREADED = {
+    "1-d": ((3000, 24), 31, 1, 15),
+    "2-d": ((40, 50, 33), 13, 1, 6),
+    "2-d 3": ((90, 90, 64), 3, 1, 1),
+    "2-d 3/2": ((91, 90, 64), 3, 2, 1),
+    "3-d": ((12, 20, 21, 40), 5, 1, 2),
+    "global": ((56, 56, 96), 56, 56, 0),
+}
+
+
+def digest() -> str:
+    """Of values, indices and gradients, bit by bit."""
+    found = hashlib.sha256()
+    for shape, *window in THREADED.values():
+        for dtype in (mx.float32, mx.float16):
+            x = mx.random.normal((3, *shape), key=mx.random.key(0)).astype(dtype)
+            for name in ("max", "avg"):
+                pool = getattr(mlx_pooling, f"{name}_pool{len(shape) - 1}d")
+                y = pool(x, *window)
+                dy = mx.random.normal(y.shape, key=mx.random.key(1)).astype(dtype)
+                dx = vjp(fixed(pool, *window), x, dy)
+                for a in (y, dx):
+                    found.update(np.array(a.view(mx.uint8)).tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU kernels' threads")
+def test_results_do_not_depend_on_the_number_of_threads():
+    digests = {
+        subprocess.run(
+            [sys.executable, __file__],
+            env={**os.environ, "MLX_POOLING_NUM_THREADS": threads},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2", "7")
+    }
+    assert len(digests) == 1
+
+
+if __name__ == "__main__":
+    mx.set_default_device(mx.cpu)
+    print(digest())
