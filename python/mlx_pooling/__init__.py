@@ -10,6 +10,7 @@ from . import _versions
 
 _versions.check()  # before anything loads the extension
 
+from .conversion import convert, patch_mlx_nn, revert  # noqa: E402
 from .functional import (  # noqa: E402
     avg_pool1d,
     avg_pool2d,
@@ -41,7 +42,10 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "composed",
+    "convert",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "patch_mlx_nn",
+    "revert",
 ]
