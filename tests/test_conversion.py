@@ -180,6 +180,9 @@ class FixedList(list):
     def __setitem__(self, *_):
         raise TypeError("unchangeable")
 
+    def __iter__(self):
+        raise TypeError("not for walking")
+
 
 class Holder(nn.Module):
     def __init__(self, held: object):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import mlx.nn as nn
 from mlx.nn import Module
 
 from . import layers
 from ._arguments import check_flag
+from ._swap import Swap
 
 _OURS = {
     nn.MaxPool1d: layers.MaxPool1d,
@@ -23,7 +23,6 @@ _OURS = {
 }
 _THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
 
-_OUR_DEFINITION = {"_window", "_return_indices", "_replaces"}
 _THEIR_DEFINITION = {
     "_pooling_function",
     "_kernel_size",
@@ -32,6 +31,7 @@ _THEIR_DEFINITION = {
     "_padding_value",
     "_axes",
 }
+_DEFINITION = _THEIR_DEFINITION | {"_window", "_return_indices", "_replaces"}
 
 
 def convert(model: Module, verbose: bool = False) -> Module:
@@ -61,7 +61,7 @@ def convert(model: Module, verbose: bool = False) -> Module:
         path      before ...
         layers.0  mlx.nn.MaxPool2d(kernel_size=(2, 2), ...  mlx_pooling.MaxPool2d
     """
-    return _swap("convert", model, verbose, _Swap(tuple(_OURS), _to_ours))
+    return _swap("convert", model, verbose, tuple(_OURS), _to_ours)
 
 
 def revert(model: Module, verbose: bool = False) -> Module:
@@ -89,7 +89,7 @@ def revert(model: Module, verbose: bool = False) -> Module:
         >>> revert(convert(pool)) is pool
         True
     """
-    return _swap("revert", model, verbose, _Swap(layers._Pool, _to_theirs))
+    return _swap("revert", model, verbose, layers._Pool, _to_theirs)
 
 
 @contextmanager
@@ -124,83 +124,29 @@ def patch_mlx_nn() -> Iterator[None]:
             setattr(namespace, ours.__name__, former)
 
 
-def _swap(name: str, model: Module, verbose: bool, swap: _Swap) -> Module:
+def _swap(
+    name: str,
+    model: Module,
+    verbose: bool,
+    layer_types: type | tuple[type, ...],
+    equal: Callable[[Module], Module],
+) -> Module:
     if not isinstance(model, Module):
         raise TypeError(
             f"[{name}] 'model' must be an mlx.nn.Module but got {type(model).__name__}."
         )
     check_flag(name, "verbose", verbose)
+
+    def replacement(layer: Module) -> Module:
+        replacing = equal(layer)
+        _keep_state(layer, replacing)
+        return replacing
+
+    swap = Swap(layer_types, replacement)
     swapped = swap.visit(model, "")
     if verbose:
-        print(_table(swap.rows))
+        print(swap.table())
     return swapped
-
-
-@dataclass
-class _Row:
-    paths: list[str]
-    layer: Module
-    outcome: str
-
-
-class _Swap:
-    """Replaces layers in a tree, each node of which it visits once."""
-
-    def __init__(
-        self, layer_types: type | tuple[type, ...], replace: Callable[[Module], Module]
-    ) -> None:
-        self._layer_types = layer_types
-        self._replace = replace
-        self._rows: dict[int, _Row] = {}
-        # By identity, holding the node too so that no other can have its id.
-        self._visited: dict[int, tuple[object, object]] = {}
-
-    @property
-    def rows(self) -> list[_Row]:
-        return list(self._rows.values())
-
-    def visit(self, node: object, path: str) -> object:
-        """Return what is to be in the place of ``node``."""
-        if not isinstance(node, (dict, list, tuple)):
-            return node
-        if id(node) in self._visited:
-            if id(node) in self._rows:
-                self._rows[id(node)].paths.append(path)
-            return self._visited[id(node)][1]
-        is_layer = isinstance(node, self._layer_types)
-        result = self._replaced(node, path) if is_layer else node
-        self._visited[id(node)] = node, result  # now, for cycles that lead back here
-        if isinstance(result, tuple):
-            result = self._visit_tuple(result, path)
-            self._visited[id(node)] = node, result
-        else:
-            self._visit_items(result, path)
-        return result
-
-    def _replaced(self, layer: Module, path: str) -> Module:
-        try:
-            replacement = self._replace(layer)
-        except ValueError as reason:
-            self._rows[id(layer)] = _Row([path], layer, f"kept: {reason}")
-            return layer
-        _keep_state(layer, replacement)
-        self._rows[id(layer)] = _Row([path], layer, _name(replacement))
-        return replacement
-
-    def _visit_items(self, node: dict | list, path: str) -> None:
-        # The methods of the base classes: a subclass may refuse to be changed.
-        base = dict if isinstance(node, dict) else list
-        items = dict.items(node) if base is dict else enumerate(node)
-        for key, child in list(items):
-            swapped = self.visit(child, f"{path}.{key}")
-            if swapped is not child:
-                base.__setitem__(node, key, swapped)
-
-    def _visit_tuple(self, node: tuple, path: str) -> tuple:
-        swapped = [self.visit(child, f"{path}.{i}") for i, child in enumerate(node)]
-        if all(new is old for new, old in zip(swapped, node, strict=True)):
-            return node
-        return tuple.__new__(type(node), swapped)  # serves named tuples as well
 
 
 def _to_ours(theirs: Module) -> Module:
@@ -241,28 +187,5 @@ def _keep_state(layer: Module, replacement: Module) -> None:
         (layer, replacement),
     ):
         for name, value in dict.items(attributes):
-            if name not in _OUR_DEFINITION | _THEIR_DEFINITION:
+            if name not in _DEFINITION:
                 dict.__setitem__(destination, name, value)
-
-
-def _name(layer: Module) -> str:
-    package = type(layer).__module__
-    for public in ("mlx.nn", "mlx_pooling"):
-        if package.startswith(f"{public}.layers"):
-            package = public
-    return f"{package}.{type(layer).__name__}"
-
-
-def _table(rows: list[_Row]) -> str:
-    if not rows:
-        return "no pooling layer to replace"
-    lines = [("path", "before", "after")]
-    for row in rows:
-        paths = ", ".join(path.removeprefix(".") for path in row.paths)
-        before = f"{_name(row.layer)}({row.layer._extra_repr()})"
-        lines.append((paths or "(model)", before, row.outcome))
-    widths = [max(len(line[column]) for line in lines) for column in range(2)]
-    return "\n".join(
-        f"{path:{widths[0]}}  {before:{widths[1]}}  {after}"
-        for path, before, after in lines
-    )
