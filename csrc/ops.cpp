@@ -208,14 +208,10 @@ array sum_pool(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check(x, window, s);
-  // Or else automatic differentiation would spread integers.
-  auto input = mx::stop_gradient(x, s);
-  if (composes(s)) {
-    return composed_sum_pool(input, window, s);
-  }
   auto undivided = window;
   undivided.divisor_override = 1;
-  return avg_pool_node(input, undivided, s);
+  return composes(s) ? composed_sum_pool(x, window, s)
+                     : avg_pool_node(x, undivided, s);
 }
 
 } // namespace mlx_pooling

@@ -38,7 +38,7 @@ mlx::core::array avg_pool(
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 
-// Exact sums of windows of x, int32 or int64, of that dtype; no gradient.
+// Exact sums of windows of x, int32 or int64, of that dtype. Has no derivative.
 mlx::core::array sum_pool(
     const mlx::core::array& x,
     const Window& window,

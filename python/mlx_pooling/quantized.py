@@ -23,7 +23,8 @@ class QuantizedArray:
     """Integers that stand for ``(value - zero_point) * scale``.
 
     One scale and one zero point for all of them: PyTorch's
-    ``per_tensor_affine`` scheme. Indexing gives a part of it, as of an array.
+    ``per_tensor_affine`` scheme. Indexing gives a part of it, as of an array. No
+    gradient passes.
 
     Args:
         values (array): The integers, uint8, int8 or int32; any shape.
@@ -49,7 +50,8 @@ class QuantizedArray:
         name = "QuantizedArray"
         _check_array(name, "values", values)
         _check_dtype(name, "values", values.dtype)
-        self._values = values
+        # MLX would differentiate integers as what they were rounded from.
+        self._values = mx.stop_gradient(values)
         self._scale = _checked_scale(name, scale)
         self._zero_point = _checked_zero_point(name, zero_point, values.dtype)
 
@@ -159,7 +161,7 @@ def quantize_per_tensor(
     zero_point = _checked_zero_point(name, zero_point, dtype)
     inverse = _float32(1 / _float32(scale))
     with _on(stream):
-        x = mx.stop_gradient(x.astype(mx.float32))
+        x = x.astype(mx.float32)
         is_fused = dtype.size == 1
         scaled = (
             _multiply_add(x, inverse, zero_point)
