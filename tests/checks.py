@@ -16,6 +16,7 @@ import reference
 from mlx_pooling import composed
 from strategies import Data
 from support import (
+    PRECISION,
     Op,
     absolute,
     assert_identical,
@@ -158,7 +159,12 @@ def assert_all_close(actual: Result, expected: Result) -> None:
     """But for a few roundings."""
     for a, e in zip(arrays(actual), arrays(expected), strict=True):
         assert a.dtype == e.dtype
-        np.testing.assert_allclose(exact(a), exact(e), rtol=1e-5, atol=1e-5)
+        values = exact(e)
+        largest = np.abs(values[np.isfinite(values)]).max(initial=1)
+        tolerance = max(1e-5, 16 * 2.0 ** -PRECISION[e.dtype][0])
+        np.testing.assert_allclose(
+            exact(a), values, rtol=tolerance, atol=tolerance * largest
+        )
 
 
 Comparison = Callable[[Result, Result], None]

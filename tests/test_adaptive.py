@@ -1,4 +1,4 @@
-"""Adaptive and global pooling: window o of an axis is [floor(o I/O), ceil((o+1) I/O))."""
+"""Adaptive and global pooling: window o is [floor(o I/O), ceil((o+1) I/O))."""
 
 from __future__ import annotations
 
@@ -521,8 +521,7 @@ def test_unbatched(g: Adaptive, kind: str):
         batched = adaptive_max_pool(x[None], g, return_indices=True)
         assert_all_identical(alone, [a[0] for a in batched])
     gradient = mx.grad(power_sum(fixed(ADAPTIVE[kind], g), 2))
-    batched = mx.grad(power_sum(fixed(ADAPTIVE[kind], g), 2))(x[None])
-    assert_identical(gradient(x), batched[0])
+    assert_identical(gradient(x), gradient(x[None])[0])
 
 
 @KINDS
@@ -590,8 +589,8 @@ def test_calls_that_differ_are_not_merged_by_compile(kind: str):
     calls = [
         fixed(adaptive_op(kind, 2), 3),
         fixed(ORDINARY[kind](2), 4, 2),
-        fixed(ORDINARY[kind](2), 3, 2, ((0, 1), (0, 1))),
-        fixed(ORDINARY[kind](2), 3, 2, ((1, 0), (0, 1))),
+        fixed(ORDINARY[kind](2), 3, 2),
+        fixed(ORDINARY[kind](2), 3, 3, ((0, 1), (1, 0))),
         fixed(ORDINARY[kind](2), 3, 3, ceil_mode=True),
     ]
     if kind == "max":
@@ -772,7 +771,7 @@ def test_layers_that_return_indices(ndim: int):
 @NDIMS
 def test_global_layers(ndim: int, kind: str):
     module = layer(f"Global{kind.title()}", ndim)()
-    for shape in ((2, *(7, 6, 5)[:ndim], 3), ((9, 4, 3)[:ndim]) + (1,)):
+    for shape in ((2, *(7, 6, 5)[:ndim], 3), (*(9, 4, 3)[:ndim], 1)):
         x = Data("ties", 1).array(shape, mx.float32)
         axes = tuple(range(x.ndim - 1 - ndim, x.ndim - 1))
         y = module(x)
