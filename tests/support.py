@@ -47,6 +47,14 @@ def min_op(ndim: int) -> Op:
     return getattr(mlx_pooling, f"min_pool{ndim}d")
 
 
+def unpool_op(ndim: int) -> Op:
+    return getattr(mlx_pooling, f"max_unpool{ndim}d")
+
+
+def lp_op(ndim: int) -> Op:
+    return getattr(mlx_pooling, f"lp_pool{ndim}d")
+
+
 def adaptive_op(kind: str, ndim: int) -> Op:
     return getattr(mlx_pooling, f"adaptive_{kind}_pool{ndim}d")
 
