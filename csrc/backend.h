@@ -39,6 +39,14 @@ class Backend {
       array& y,
       Stream stream) const = 0;
 
+  // `geometry` has the plane as input and `indices` as output.
+  virtual void unpool_routes(
+      const Geometry& geometry,
+      const array& indices,
+      array& sources,
+      array& targets,
+      Stream stream) const = 0;
+
   virtual void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const = 0;

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <new>
+#include <utility>
 
 #include "ops.h"
 
@@ -26,7 +27,11 @@ using Fields = std::tuple<
     Window::Sizes,
     bool,
     bool,
-    std::optional<int64_t>>;
+    std::optional<int64_t>,
+    bool,
+    bool,
+    Window::Kind,
+    Window::OutputSizes>;
 
 Fields fields(const Window& w) {
   return {
@@ -38,13 +43,27 @@ Fields fields(const Window& w) {
       w.dilation,
       w.ceil_mode,
       w.count_include_pad,
-      w.divisor_override};
+      w.divisor_override,
+      w.same_padding,
+      w.minimum,
+      w.kind,
+      w.output_size};
 }
 
-const mx::array& checked_array(nb::handle x, const Window& window) {
+Window restored(const Fields& state) {
+  auto window = [&]<size_t... I>(std::index_sequence<I...>) {
+    return Window(std::get<I>(state)...);
+  }(std::make_index_sequence<11>());
+  window.kind = std::get<11>(state);
+  window.output_size = std::get<12>(state);
+  return window;
+}
+
+const mx::array&
+checked_array(nb::handle x, const char* argument, const Window& window) {
   if (!nb::isinstance<mx::array>(x)) {
-    auto message = "[" + window.name +
-        "] 'x' must be an mlx.core.array but got " +
+    auto message = "[" + window.name + "] '" + argument +
+        "' must be an mlx.core.array but got " +
         nb::type_name(x.type()).c_str() + ".";
     throw nb::type_error(message.c_str());
   }
@@ -57,6 +76,11 @@ NB_MODULE(_ext, m) {
   m.doc() = "The C++ side of mlx_pooling: window geometry and operations.";
   nb::module_::import_("mlx.core");
 
+  nb::enum_<Window::Kind>(m, "Kind")
+      .value("sliding", Window::Kind::sliding)
+      .value("adaptive", Window::Kind::adaptive)
+      .value("unpool", Window::Kind::unpool);
+
   nb::class_<Window>(
       m, "Window",
       "The static arguments of a pooling operation, checked on construction.\n"
@@ -67,11 +91,12 @@ NB_MODULE(_ext, m) {
       .def(
           nb::init<
               std::string, Window::Sizes, Window::Sizes, Window::Sizes,
-              Window::Sizes, Window::Sizes, bool, bool,
-              std::optional<int64_t>>(),
+              Window::Sizes, Window::Sizes, bool, bool, std::optional<int64_t>,
+              bool, bool>(),
           "name"_a, "kernel_size"_a, "stride"_a, "pad_lo"_a, "pad_hi"_a,
           "dilation"_a, "ceil_mode"_a = false, "count_include_pad"_a = true,
-          "divisor_override"_a = nb::none())
+          "divisor_override"_a = nb::none(), "same_padding"_a = false,
+          "minimum"_a = false)
       .def_ro("name", &Window::name)
       .def_ro("kernel_size", &Window::kernel_size)
       .def_ro("stride", &Window::stride)
@@ -81,16 +106,26 @@ NB_MODULE(_ext, m) {
       .def_ro("ceil_mode", &Window::ceil_mode)
       .def_ro("count_include_pad", &Window::count_include_pad)
       .def_ro("divisor_override", &Window::divisor_override)
+      .def_ro("same_padding", &Window::same_padding)
+      .def_ro("minimum", &Window::minimum)
+      .def_ro("output_size", &Window::output_size)
+      .def_static(
+          "adaptive", &Window::adaptive, "name"_a, "output_size"_a,
+          "Of an operation with an output size, for any input size.")
+      .def_static(
+          "unpool", &Window::unpool, "name"_a, "kernel_size"_a, "stride"_a,
+          "pad_lo"_a, "pad_hi"_a, "output_size"_a,
+          "Of the operation that undoes a max pooling.")
       .def("__getstate__", &fields)
       .def("__setstate__", [](Window& window, const Fields& state) {
-        std::apply(
-            [&](auto&... field) { new (&window) Window(field...); }, state);
+        new (&window) Window(restored(state));
       });
 
   m.def(
       "max_pool",
       [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
-        return mlx_pooling::max_pool(checked_array(x, window), window, stream);
+        return mlx_pooling::max_pool(
+            checked_array(x, "x", window), window, stream);
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -102,7 +137,7 @@ NB_MODULE(_ext, m) {
       "max_pool_with_indices",
       [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
         return mlx_pooling::max_pool_with_indices(
-            checked_array(x, window), window, stream);
+            checked_array(x, "x", window), window, stream);
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -111,9 +146,24 @@ NB_MODULE(_ext, m) {
           "tuple[mlx.core.array, mlx.core.array]"),
       "Maxima and their flat spatial indices, uint32.");
   m.def(
+      "max_unpool",
+      [](nb::handle x, nb::handle indices, const Window& window,
+         mx::StreamOrDevice stream) {
+        return mlx_pooling::max_unpool(
+            checked_array(x, "x", window),
+            checked_array(indices, "indices", window), window, stream);
+      },
+      "x"_a.none(), "indices"_a.none(), "window"_a, "stream"_a = nb::none(),
+      nb::sig(
+          "def max_unpool(x: mlx.core.array, indices: mlx.core.array, window: "
+          "Window, stream: mlx.core.Stream | mlx.core.Device | None = None) -> "
+          "mlx.core.array"),
+      "x at flat spatial indices of a plane that is zero elsewhere.");
+  m.def(
       "avg_pool",
       [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
-        return mlx_pooling::avg_pool(checked_array(x, window), window, stream);
+        return mlx_pooling::avg_pool(
+            checked_array(x, "x", window), window, stream);
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "geometry.h"
 #include "mlx/ops.h"
@@ -47,8 +48,33 @@ std::vector<PooledAxis> pooled_axes(const array& x, const Window& window) {
   return pooled;
 }
 
-// Replaces the axis by its windows; their taps become a new last axis.
-array windows_along(
+array adaptive_windows_along(
+    const array& x,
+    const PooledAxis& pooled,
+    const array& padding_value,
+    mx::Stream s) {
+  auto& [axis, used, number] = pooled;
+  std::vector<int64_t> positions;
+  std::vector<bool> valid;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+      auto last = axis.taps(o).last - 1;
+      positions.push_back(axis.start(o) + std::min(tap, last));
+      valid.push_back(tap <= last);
+    }
+  }
+  mx::Shape shape{
+      static_cast<mx::ShapeElem>(axis.out),
+      static_cast<mx::ShapeElem>(axis.kernel)};
+  auto taken =
+      mx::take(x, array(positions.begin(), shape, mx::int64), number, s);
+  shape.insert(shape.end(), x.ndim() - 1 - number, 1);
+  return mx::moveaxis(
+      mx::where(array(valid.begin(), shape), taken, padding_value, s),
+      number + 1, -1, s);
+}
+
+array sliding_windows_along(
     const array& x,
     const PooledAxis& pooled,
     const array& padding_value,
@@ -74,6 +100,18 @@ array windows_along(
     taps.push_back(mx::slice(padded, begin, end, stride, s));
   }
   return mx::stack(taps, -1, s);
+}
+
+// Replaces the axis by its windows; their taps become a new last axis, with
+// `padding_value` for those beyond the input.
+array windows_along(
+    const array& x,
+    const PooledAxis& pooled,
+    const array& padding_value,
+    mx::Stream s) {
+  return pooled.axis.adaptive
+      ? adaptive_windows_along(x, pooled, padding_value, s)
+      : sliding_windows_along(x, pooled, padding_value, s);
 }
 
 using TapFunction =
@@ -132,22 +170,34 @@ array tap_positions(const std::vector<PooledAxis>& pooled, mx::Stream s) {
       s);
 }
 
-array lowest(mx::Dtype dtype) {
+// What every other element wins over.
+array least_winning(mx::Dtype dtype, bool minimum) {
   if (mx::issubdtype(dtype, mx::floating)) {
-    return array(-std::numeric_limits<float>::infinity(), dtype);
+    auto infinity = std::numeric_limits<float>::infinity();
+    return array(minimum ? infinity : -infinity, dtype);
   }
-  return dtype == mx::bool_ ? array(false) : array(mx::iinfo(dtype).min, dtype);
+  if (dtype == mx::bool_) {
+    return array(minimum);
+  }
+  mx::iinfo info(dtype);
+  return minimum ? array(info.max, dtype) : array(info.min, dtype);
+}
+
+array extreme(const array& windows, bool minimum, mx::Stream s) {
+  return minimum ? mx::min(windows, -1, true, s)
+                 : mx::max(windows, -1, true, s);
 }
 
 // The number of the winning tap of each window on the last axis: the last
-// NaN, else the first maximum; the number of taps where none is valid.
-array winning_tap(const array& windows, const array& valid, mx::Stream s) {
+// NaN, else the first extreme; the number of taps where none is valid.
+array winning_tap(
+    const array& windows, const array& valid, bool minimum, mx::Stream s) {
   int taps = windows.shape(-1);
   auto number = mx::arange(taps, s);
   auto is_nan = mx::logical_and(mx::isnan(windows, s), valid, s);
   auto last_nan = mx::max(mx::where(is_nan, number, array(-1), s), -1, true, s);
   auto is_top = mx::logical_and(
-      mx::equal(windows, mx::max(windows, -1, true, s), s), valid, s);
+      mx::equal(windows, extreme(windows, minimum, s), s), valid, s);
   auto first_top =
       mx::min(mx::where(is_top, number, array(taps), s), -1, true, s);
   return mx::where(
@@ -194,25 +244,79 @@ array pick(
   return mx::where(mx::any(is_winner, -1, false, s), picked, otherwise, s);
 }
 
+// Which position of x each of a plane of `places` takes its value from: the
+// first that names it in `positions`, (batch, positions, C); else all ones.
+array unpool_sources(const array& positions, int places, mx::Stream s) {
+  auto batch = positions.shape(0);
+  auto channels = positions.shape(2);
+  auto along = [&](int axis) {
+    mx::Shape shape(3, 1);
+    shape[axis] = positions.shape(axis);
+    return mx::reshape(
+        mx::arange(positions.shape(axis), mx::int64, s), shape, s);
+  };
+  // One more place collects what lies outside.
+  auto place = mx::minimum(positions, array(uint32_t(places)), s);
+  auto plane =
+      mx::add(mx::multiply(along(0), array(int64_t{places} + 1), s), place, s);
+  auto target =
+      mx::add(mx::multiply(plane, array(int64_t{channels}), s), along(2), s);
+  auto number = mx::broadcast_to(
+      mx::astype(along(1), mx::uint32, s), positions.shape(), s);
+  auto none = std::numeric_limits<uint32_t>::max();
+  auto places_of_all = int64_t{batch} * (places + 1) * channels;
+  auto sources = mx::scatter_min(
+      mx::full({mx::safe_cast(places_of_all)}, none, mx::uint32, s),
+      {mx::flatten(target, s)}, mx::reshape(number, {-1, 1}, s), {0}, s);
+  return mx::slice(
+      mx::reshape(sources, {batch, places + 1, channels}, s), {0, 0, 0},
+      {batch, places, channels}, s);
+}
+
 } // namespace
 
 std::pair<array, array>
 composed_max_pool(const array& x, const Window& window, mx::Stream s) {
   auto pooled = pooled_axes(x, window);
   auto windows = accumulable(x, s);
-  auto padding_value = lowest(windows.dtype());
+  auto padding_value = least_winning(windows.dtype(), window.minimum);
   for (auto& axis : pooled) {
     windows = windows_along(windows, axis, padding_value, s);
   }
   windows = mx::flatten(windows, -static_cast<int>(pooled.size()), -1, s);
-  auto winner =
-      winning_tap(mx::stop_gradient(windows, s), valid_taps(pooled, s), s);
+  auto winner = winning_tap(
+      mx::stop_gradient(windows, s), valid_taps(pooled, s), window.minimum, s);
   auto is_winner = mx::equal(mx::arange(windows.shape(-1), s), winner, s);
   auto positions =
       mx::broadcast_to(tap_positions(pooled, s), windows.shape(), s);
   return {
       mx::astype(pick(windows, is_winner, padding_value, s), x.dtype(), s),
       pick(positions, is_winner, array(~uint32_t{0}), s)};
+}
+
+array composed_max_unpool(
+    const array& x,
+    const array& positions,
+    const Window& window,
+    mx::Stream s) {
+  auto y_shape = unpooled_shape(window, x.shape());
+  if (x.size() == 0) {
+    return mx::zeros(y_shape, x.dtype(), s);
+  }
+  auto plane = [&](const mx::Shape& shape) {
+    auto channels = shape.end() - 1;
+    return std::accumulate(
+        channels - window.spatial_axes(), channels, 1, std::multiplies<>());
+  };
+  mx::Shape planes{-1, plane(x.shape()), x.shape(-1)};
+  auto sources =
+      unpool_sources(mx::reshape(positions, planes, s), plane(y_shape), s);
+  auto last = array(static_cast<uint32_t>(planes[1] - 1));
+  auto taken = mx::take_along_axis(
+      mx::reshape(x, planes, s), mx::minimum(sources, last, s), 1, s);
+  auto y = mx::where(
+      mx::greater(sources, last, s), mx::zeros_like(taken, s), taken, s);
+  return mx::reshape(y, y_shape, s);
 }
 
 array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "mlx/allocator.h"
 #include "primitives.h"
 
@@ -12,7 +14,9 @@ bool allocate(std::vector<array>& outputs) {
   for (auto& output : outputs) {
     output.set_data(mx::allocator::malloc(output.nbytes()));
   }
-  return outputs[0].size() > 0;
+  return std::any_of(outputs.begin(), outputs.end(), [](auto& output) {
+    return output.size() > 0;
+  });
 }
 
 // complex64 is averaged as pairs of real channels.
@@ -54,10 +58,21 @@ void MaxPoolScatter::run(
 
 void MaxPoolGather::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
-  Geometry geometry(window_, input_shape(inputs[1].shape(), inputs[0].shape()));
+  auto& offsets = inputs[0];
+  auto from_shape = input_shape(inputs[1].shape(), offsets.shape());
+  auto geometry = window_.kind == Window::Kind::unpool
+      ? Geometry::whole(from_shape, offsets.shape(), window_.spatial_axes())
+      : Geometry(window_, from_shape);
   on.max_pool_gather(
-      geometry, inputs[0], inputs.size() == 3 ? &inputs[2] : nullptr,
-      outputs[0], stream());
+      geometry, offsets, inputs.size() == 3 ? &inputs[2] : nullptr, outputs[0],
+      stream());
+}
+
+void UnpoolRoutes::run(
+    const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  auto geometry = Geometry::whole(
+      outputs[0].shape(), outputs[1].shape(), window_.spatial_axes());
+  on.unpool_routes(geometry, inputs[0], outputs[0], outputs[1], stream());
 }
 
 void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {

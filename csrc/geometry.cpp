@@ -16,6 +16,16 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+constexpr Axis kUnitAxis{
+    .in = 1,
+    .out = 1,
+    .kernel = 1,
+    .stride = 1,
+    .dilation = 1,
+    .pad_lo = 0,
+    .pad_hi = 0,
+    .adaptive = false};
+
 int64_t output_size(const Axis& axis, bool ceil_mode) {
   auto span = axis.dilation * (axis.kernel - 1) + 1;
   auto room = axis.in + axis.pad_lo + axis.pad_hi - span;
@@ -29,15 +39,35 @@ int64_t output_size(const Axis& axis, bool ceil_mode) {
   return last_starts_outside && out > 1 ? out - 1 : out;
 }
 
-Axis make_axis(const Window& w, int i, int64_t in) {
-  Axis axis{
-      .in = in,
-      .out = 0,
-      .kernel = w.kernel_size[i],
-      .stride = w.stride[i],
-      .dilation = w.dilation[i],
-      .pad_lo = w.pad_lo[i],
-      .pad_hi = w.pad_hi[i]};
+void check_axis_size(const Window& w, int i, int64_t size) {
+  if (size > std::numeric_limits<mx::ShapeElem>::max()) {
+    fail(
+        w.name, "output too large: spatial axis ", i, " would have size ", size,
+        " but MLX axes hold at most ",
+        std::numeric_limits<mx::ShapeElem>::max(), ".");
+  }
+}
+
+// TensorFlow's and ONNX's SAME_UPPER: an odd element goes to the high end.
+void pad_to_same(Axis& axis) {
+  auto span = axis.dilation * (axis.kernel - 1) + 1;
+  auto out = ceil_div(axis.in, axis.stride);
+  auto pad = std::max<int64_t>(0, (out - 1) * axis.stride + span - axis.in);
+  axis.pad_lo = pad / 2;
+  axis.pad_hi = pad - axis.pad_lo;
+}
+
+Axis sliding_axis(const Window& w, int i, int64_t in) {
+  Axis axis = kUnitAxis;
+  axis.in = in;
+  axis.kernel = w.kernel_size[i];
+  axis.stride = w.stride[i];
+  axis.dilation = w.dilation[i];
+  axis.pad_lo = w.pad_lo[i];
+  axis.pad_hi = w.pad_hi[i];
+  if (w.same_padding) {
+    pad_to_same(axis);
+  }
   auto span = axis.dilation * (axis.kernel - 1) + 1;
   auto padded = axis.in + axis.pad_lo + axis.pad_hi;
   if (span > padded) {
@@ -47,28 +77,54 @@ Axis make_axis(const Window& w, int i, int64_t in) {
         ", dilation ", axis.dilation, ") and a padded input of ", padded, ".");
   }
   axis.out = output_size(axis, w.ceil_mode);
-  if (axis.out > std::numeric_limits<mx::ShapeElem>::max()) {
-    fail(
-        w.name, "output too large: spatial axis ", i, " would have size ",
-        axis.out, " but MLX axes hold at most ",
-        std::numeric_limits<mx::ShapeElem>::max(), ".");
-  }
+  check_axis_size(w, i, axis.out);
   return axis;
 }
 
-constexpr Axis kUnitAxis{
-    .in = 1,
-    .out = 1,
-    .kernel = 1,
-    .stride = 1,
-    .dilation = 1,
-    .pad_lo = 0,
-    .pad_hi = 0};
+Axis adaptive_axis(const Window& w, int i, int64_t in) {
+  Axis axis = kUnitAxis;
+  axis.in = in;
+  axis.out = w.output_size[i].value_or(in);
+  if (in == 0 && axis.out > 0) {
+    fail(
+        w.name, "'x' must not be empty along spatial axis ", i,
+        ", which is to have ", axis.out, " outputs.");
+  }
+  if (axis.out == 0) {
+    return axis;
+  }
+  if (in % axis.out == 0) {
+    axis.kernel = axis.stride = in / axis.out;
+    return axis;
+  }
+  // Windows start at every residue of `out`, in lowest terms; the one at the
+  // largest residue has most taps.
+  auto divisor = std::gcd(in, axis.out);
+  axis.kernel = ceil_div((in + axis.out) / divisor - 1, axis.out / divisor);
+  axis.adaptive = true;
+  return axis;
+}
+
+Axis whole_axis(int64_t in, int64_t out) {
+  Axis axis = kUnitAxis;
+  axis.in = in;
+  axis.out = out;
+  axis.kernel = in;
+  axis.stride = 0;
+  return axis;
+}
+
+int leading_axes(const mx::Shape& x_shape, int spatial_axes) {
+  return static_cast<int>(x_shape.size()) - spatial_axes - 1;
+}
 
 } // namespace
 
 TapRange Axis::taps(int64_t o) const {
   auto s = start(o);
+  if (adaptive) {
+    return {0, ceil_div((o + 1) * in, out) - s};
+  }
   auto first = s < 0 ? ceil_div(-s, dilation) : 0;
   auto last = s < in ? std::min(kernel, ceil_div(in - s, dilation)) : 0;
   first = std::min(first, kernel);
@@ -76,6 +132,9 @@ TapRange Axis::taps(int64_t o) const {
 }
 
 int64_t Axis::taps_in_padded(int64_t o) const {
+  if (adaptive) {
+    return taps(o).size();
+  }
   return std::min(kernel, ceil_div(in + pad_hi - start(o), dilation));
 }
 
@@ -88,6 +147,10 @@ int64_t Axis::cover_tap_step() const {
 }
 
 CoverRange Axis::covers(int64_t i) const {
+  if (adaptive) {
+    auto first = i * out / in;
+    return {first, ceil_div((i + 1) * out, in) - first, i - start(first)};
+  }
   auto reach = i + pad_lo; // o * stride + tap * dilation == reach
   auto lowest = reach - (kernel - 1) * dilation;
   auto first = lowest > 0 ? ceil_div(lowest, stride) : 0;
@@ -105,24 +168,49 @@ CoverRange Axis::covers(int64_t i) const {
 
 bool Axis::leaves_input() const {
   auto last_start = start(out - 1);
-  return pad_lo > 0 || last_start + dilation * (kernel - 1) >= in;
+  return !adaptive &&
+      (pad_lo > 0 || last_start + dilation * (kernel - 1) >= in);
 }
 
-Geometry::Geometry(const Window& window, const mx::Shape& x_shape)
+Geometry::Geometry(const mx::Shape& x_shape, int spatial_axes)
     : batch(1),
       channels(x_shape.back()),
       axes{kUnitAxis, kUnitAxis, kUnitAxis},
-      count_include_pad(window.count_include_pad),
-      divisor_override(window.divisor_override.value_or(0)) {
-  int spatial_axes = window.spatial_axes();
-  int leading = static_cast<int>(x_shape.size()) - spatial_axes - 1;
-  for (int i = 0; i < leading; ++i) {
+      count_include_pad(true),
+      divisor_override(0),
+      minimum(false) {
+  for (int i = 0; i < leading_axes(x_shape, spatial_axes); ++i) {
     batch *= x_shape[i];
   }
+}
+
+Geometry::Geometry(const Window& window, const mx::Shape& x_shape)
+    : Geometry(x_shape, window.spatial_axes()) {
+  count_include_pad = window.count_include_pad;
+  divisor_override = window.divisor_override.value_or(0);
+  minimum = window.minimum;
+  int spatial_axes = window.spatial_axes();
   for (int i = 0; i < spatial_axes; ++i) {
+    int64_t in = x_shape[leading_axes(x_shape, spatial_axes) + i];
     axes[kMaxSpatialAxes - spatial_axes + i] =
-        make_axis(window, i, x_shape[leading + i]);
+        window.kind == Window::Kind::adaptive ? adaptive_axis(window, i, in)
+                                              : sliding_axis(window, i, in);
   }
+}
+
+Geometry Geometry::whole(
+    const mx::Shape& x_shape, const mx::Shape& y_shape, int spatial_axes) {
+  Geometry geometry(x_shape, spatial_axes);
+  for (int i = 0; i < spatial_axes; ++i) {
+    int at = leading_axes(x_shape, spatial_axes) + i;
+    geometry.axes[kMaxSpatialAxes - spatial_axes + i] =
+        whole_axis(x_shape[at], y_shape[at]);
+  }
+  return geometry;
+}
+
+int64_t Geometry::taps() const {
+  return saturating_product({axes[0].kernel, axes[1].kernel, axes[2].kernel});
 }
 
 int64_t Geometry::outputs() const {
@@ -149,6 +237,27 @@ mx::Shape output_shape(const Window& window, const mx::Shape& x_shape) {
   for (int i = 0; i < spatial_axes; ++i) {
     shape[shape.size() - 1 - spatial_axes + i] = static_cast<mx::ShapeElem>(
         geometry.axes[kMaxSpatialAxes - spatial_axes + i].out);
+  }
+  return shape;
+}
+
+mx::Shape unpooled_shape(const Window& window, const mx::Shape& y_shape) {
+  mx::Shape shape = y_shape;
+  int spatial_axes = window.spatial_axes();
+  for (int i = 0; i < spatial_axes; ++i) {
+    auto& size = shape[leading_axes(y_shape, spatial_axes) + i];
+    auto smallest = (size - 1) * window.stride[i] - window.pad_lo[i] -
+        window.pad_hi[i] + window.kernel_size[i];
+    auto unpooled = window.output_size[i].value_or(smallest);
+    if (std::abs(unpooled - smallest) >= window.stride[i] || unpooled < 0) {
+      fail(
+          window.name, "'output_size' must be ",
+          smallest - window.stride[i] + 1, " to ",
+          smallest + window.stride[i] - 1, " along spatial axis ", i,
+          " but got ", unpooled, ".");
+    }
+    check_axis_size(window, i, unpooled);
+    size = static_cast<mx::ShapeElem>(unpooled);
   }
   return shape;
 }

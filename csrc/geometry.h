@@ -20,8 +20,8 @@ struct TapRange {
 };
 
 // The windows that contain one input position: `count` of them, from output
-// `first` in steps of `step`. In the first it is tap `tap`, and each step
-// lowers that by `tap_step`.
+// `first` in steps of `cover_step`. In the first it is tap `tap`, and each step
+// lowers that by `cover_tap_step`, where windows are not adaptive.
 struct CoverRange {
   int64_t first;
   int64_t count;
@@ -37,10 +37,13 @@ struct Axis {
   int64_t dilation;
   int64_t pad_lo;
   int64_t pad_hi;
+  // Window o is [floor(o * in / out), ceil((o + 1) * in / out)), at most
+  // `kernel` taps, whatever the stride.
+  bool adaptive;
 
   // Input position of tap 0; negative inside the low padding.
   int64_t start(int64_t o) const {
-    return o * stride - pad_lo;
+    return adaptive ? o * in / out : o * stride - pad_lo;
   }
 
   TapRange taps(int64_t o) const;
@@ -63,22 +66,38 @@ struct Geometry {
   // Throws std::invalid_argument where the window does not fit the shape.
   Geometry(const Window& window, const mlx::core::Shape& x_shape);
 
+  // Every output's window is the whole input, so that taps number positions.
+  static Geometry whole(
+      const mlx::core::Shape& x_shape,
+      const mlx::core::Shape& y_shape,
+      int spatial_axes);
+
   int64_t batch;
   int64_t channels;
   std::array<Axis, kMaxSpatialAxes> axes;
   bool count_include_pad;
   int64_t divisor_override; // 0: none
+  bool minimum;
 
+  int64_t taps() const;    // of the largest window
   int64_t outputs() const; // positions, not counting channels
   int64_t inputs() const;
 
   // One axis' factor of what an average is divided by. Never 0: a window that
   // counts no tap sums to 0, whatever that is divided by.
   int64_t divisor(int axis, int64_t o) const;
+
+ private:
+  Geometry(const mlx::core::Shape& x_shape, int spatial_axes);
 };
 
 mlx::core::Shape
 output_shape(const Window& window, const mlx::core::Shape& x_shape);
+
+// The shape that an array of shape y is unpooled to. Throws where the window's
+// output_size is none that pools to y's.
+mlx::core::Shape
+unpooled_shape(const Window& window, const mlx::core::Shape& y_shape);
 
 // The shape of x as that of an array without elements: no channels.
 mlx::core::Shape extent_shape(const mlx::core::Shape& x_shape);

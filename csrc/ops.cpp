@@ -4,6 +4,7 @@
 
 #include "composed.h"
 #include "error.h"
+#include "geometry.h"
 #include "mlx/ops.h"
 #include "primitives.h"
 
@@ -36,7 +37,8 @@ void check_dtype(const array& x, const Window& window, mx::Stream s) {
   }
 }
 
-void check_size(const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
+void check_bytes(
+    const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
   int64_t bytes = mx::size_of(dtype);
   for (auto size : shape) {
     if (__builtin_mul_overflow(bytes, int64_t{size}, &bytes)) {
@@ -50,18 +52,21 @@ void check_size(const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
 void check(const array& x, const Window& window, mx::Stream s) {
   check_rank(x, window);
   check_dtype(x, window, s);
-  check_size(output_shape(window, x.shape()), x.dtype(), window);
+  check_bytes(output_shape(window, x.shape()), x.dtype(), window);
 }
 
 void check_max(const array& x, const Window& window, mx::Stream s) {
   check(x, window, s);
   if (mx::issubdtype(x.dtype(), mx::complexfloating)) {
-    fail(window.name, "the maximum of complex numbers is not defined.");
+    fail(
+        window.name, "the ", window.minimum ? "minimum" : "maximum",
+        " of complex numbers is not defined.");
   }
 }
 
-void check_offsets(const Window& window) {
-  if (window.taps() >= std::numeric_limits<uint32_t>::max()) {
+void check_offsets(const array& x, const Window& window) {
+  if (Geometry(window, x.shape()).taps() >=
+      std::numeric_limits<uint32_t>::max()) {
     fail(
         window.name,
         "'kernel_size' has too many taps to number them, which "
@@ -70,18 +75,50 @@ void check_offsets(const Window& window) {
   }
 }
 
-void check_indices(const array& x, const Window& window) {
+// `shape` has positions that indices can number.
+void check_plane(const mx::Shape& shape, const Window& window) {
   int64_t plane = 1;
   for (int i = 0; i < window.spatial_axes(); ++i) {
-    plane *= x.shape(-2 - i);
+    plane *= shape[shape.size() - 2 - i];
     if (plane >= std::numeric_limits<uint32_t>::max()) {
       fail(
           window.name,
-          "'return_indices' is uint32 and cannot number the "
+          "indices are uint32 and cannot number the "
           "positions of shape ",
-          tuple_string(x.shape()), ".");
+          tuple_string(shape), ".");
     }
   }
+}
+
+void check_unpool(
+    const array& x, const array& indices, const Window& window, mx::Stream s) {
+  check_rank(x, window);
+  check_dtype(x, window, s);
+  if (!mx::issubdtype(indices.dtype(), mx::integer)) {
+    fail(
+        window.name, "'indices' must be integers but got ", indices.dtype(),
+        ".");
+  }
+  if (indices.shape() != x.shape()) {
+    fail(
+        window.name, "'indices' must have the shape of 'x', ",
+        tuple_string(x.shape()), ", but got ", tuple_string(indices.shape()),
+        ".");
+  }
+  auto shape = unpooled_shape(window, x.shape());
+  check_plane(x.shape(), window);
+  check_plane(shape, window);
+  check_bytes(shape, x.dtype(), window);
+}
+
+// Any integers as uint32. Those too large or negative, which are so as uint64,
+// become its largest, which is no position.
+array as_positions(const array& indices, mx::Stream s) {
+  auto largest = std::numeric_limits<uint32_t>::max();
+  auto positions = mx::minimum(
+      mx::astype(indices, mx::uint64, s), array(uint64_t{largest}), s);
+  return indices.dtype() == mx::uint32 ? indices
+                                       : mx::astype(positions, mx::uint32, s);
 }
 
 } // namespace
@@ -100,7 +137,7 @@ array max_pool(
   if (!x.is_tracer()) {
     return max_pool_node(x, window, s);
   }
-  check_offsets(window);
+  check_offsets(x, window);
   return max_pool_traced_node(x, window, s).y;
 }
 
@@ -108,15 +145,27 @@ std::pair<array, array> max_pool_with_indices(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
-  check_indices(x, window);
+  check_plane(x.shape(), window);
   if (composes(s)) {
     return composed_max_pool(x, window, s);
   }
-  check_offsets(window);
+  check_offsets(x, window);
   auto outputs = max_pool_traced_node(x, window, s);
   return {
       outputs.y,
       max_pool_indices_node(outputs.offsets, outputs.extent, window, s)};
+}
+
+array max_unpool(
+    const array& x,
+    const array& indices,
+    const Window& window,
+    mx::StreamOrDevice stream_or_device) {
+  auto s = mx::to_stream(stream_or_device);
+  check_unpool(x, indices, window, s);
+  auto positions = mx::stop_gradient(as_positions(indices, s), s);
+  return composes(s) ? composed_max_unpool(x, positions, window, s)
+                     : max_unpool_node(x, positions, window, s);
 }
 
 array avg_pool(

@@ -23,6 +23,15 @@ std::pair<mlx::core::array, mlx::core::array> max_pool_with_indices(
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 
+// x at the flat spatial positions that `indices`, integers shaped like x,
+// name; zero elsewhere. Indices outside the plane are passed over; of several
+// that are equal the first in row-major order counts.
+mlx::core::array max_unpool(
+    const mlx::core::array& x,
+    const mlx::core::array& indices,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
 // Integers and bool give float32.
 mlx::core::array avg_pool(
     const mlx::core::array& x,

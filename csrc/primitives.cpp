@@ -44,16 +44,29 @@ array max_pool_scatter_node(
       s, w);
 }
 
+// `back`: the extent, or of unpooling the map from t back to the offsets.
 array max_pool_gather_node(
     const array& offsets,
-    const array& extent,
+    const array& back,
     const array& t,
     const Window& w,
     mx::Stream s) {
   return single_output<MaxPoolGather>(
       offsets.shape(), t.dtype(),
-      {mx::contiguous(offsets, false, s), extent, mx::contiguous(t, false, s)},
-      s, w);
+      {mx::contiguous(offsets, false, s), back, mx::contiguous(t, false, s)}, s,
+      w);
+}
+
+std::vector<array>
+unpool_routes_node(const array& indices, const Window& w, mx::Stream s) {
+  auto routes = array::make_arrays(
+      {unpooled_shape(w, indices.shape()), indices.shape()},
+      {mx::uint32, mx::uint32}, std::make_shared<UnpoolRoutes>(s, w),
+      {mx::contiguous(indices, false, s)});
+  for (auto& route : routes) {
+    route = mx::stop_gradient(route, s);
+  }
+  return routes;
 }
 
 std::pair<array, array>
@@ -122,6 +135,12 @@ array max_pool_indices_node(
   return single_output<MaxPoolGather>(
       offsets.shape(), mx::uint32, {mx::contiguous(offsets, false, s), extent},
       s, w);
+}
+
+array max_unpool_node(
+    const array& x, const array& indices, const Window& w, mx::Stream s) {
+  auto routes = unpool_routes_node(indices, w, s);
+  return max_pool_gather_node(routes[0], routes[1], x, w, s);
 }
 
 array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
@@ -229,8 +248,12 @@ std::vector<array> MaxPoolGather::vjp(
     const Arrays& cotangents,
     const Axes&,
     const Arrays&) {
-  return {max_pool_scatter_node(
-      primals[0], primals[1], cotangents[0], window_, stream())};
+  auto adjoint = window_.kind == Window::Kind::unpool
+      ? max_pool_gather_node(
+            primals[1], primals[0], cotangents[0], window_, stream())
+      : max_pool_scatter_node(
+            primals[0], primals[1], cotangents[0], window_, stream());
+  return {adjoint};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
@@ -240,6 +263,31 @@ MaxPoolGather::vmap(const Arrays& inputs, const Axes& axes) {
       ? max_pool_indices_node(in[0], in[1], window_, stream())
       : max_pool_gather_node(in[0], in[1], in[2], window_, stream());
   return {{out}, {0}};
+}
+
+// UnpoolRoutes
+
+std::vector<mx::Shape> UnpoolRoutes::output_shapes(const Arrays& inputs) {
+  auto& indices_shape = inputs[0].shape();
+  return {unpooled_shape(window_, indices_shape), indices_shape};
+}
+
+std::vector<array>
+UnpoolRoutes::jvp(const Arrays& primals, const Arrays&, const Axes&) {
+  auto routes = unpool_routes_node(primals[0], window_, stream());
+  return {
+      mx::zeros_like(routes[0], stream()), mx::zeros_like(routes[1], stream())};
+}
+
+std::vector<array> UnpoolRoutes::vjp(
+    const Arrays& primals, const Arrays&, const Axes&, const Arrays&) {
+  return {mx::zeros_like(primals[0], stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+UnpoolRoutes::vmap(const Arrays& inputs, const Axes& axes) {
+  auto indices = map_to_front(inputs, axes, stream())[0];
+  return {unpool_routes_node(indices, window_, stream()), {0, 0}};
 }
 
 // AvgPool

@@ -12,6 +12,12 @@
 //   AvgPool        x -> y (, extent)
 //   AvgPoolGrad    (extent, dy) -> dx                adjoint of AvgPool
 //
+// Unpooling is a sixth, of integers and without derivative, that turns indices
+// into the two maps between x and its plane, and a MaxPoolGather through them:
+//
+//   UnpoolRoutes   indices -> sources, targets
+//   MaxPoolGather  (sources, targets, x) -> plane    adjoint: the maps swapped
+//
 // `offsets` holds the window-local tap of each maximum. `extent` has no
 // elements: its shape, that of x without channels, tells the adjoint how large
 // x was, also when a shapeless compile changes it, without keeping x alive.
@@ -86,6 +92,15 @@ class MaxPoolGather : public Pooling {
   MLX_POOLING_DECLARE(MaxPoolGather)
 };
 
+// sources: which of x each position of the plane comes from, the first where
+// several have its index, all ones where none. targets: the indices of those,
+// all ones for the others and for indices outside the plane.
+class UnpoolRoutes : public Pooling {
+ public:
+  using Pooling::Pooling;
+  MLX_POOLING_DECLARE(UnpoolRoutes)
+};
+
 class AvgPool : public Pooling {
  public:
   AvgPool(mlx::core::Stream stream, Window window, bool traced)
@@ -124,6 +139,13 @@ MaxPoolOutputs max_pool_traced_node(
 mlx::core::array max_pool_indices_node(
     const mlx::core::array& offsets,
     const mlx::core::array& extent,
+    const Window& w,
+    mlx::core::Stream s);
+
+// x at the positions that `indices`, uint32, have in the window's plane.
+mlx::core::array max_unpool_node(
+    const mlx::core::array& x,
+    const mlx::core::array& indices,
     const Window& w,
     mlx::core::Stream s);
 

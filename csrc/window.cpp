@@ -39,7 +39,16 @@ void check_sizes(
 auto key(const Window& w) {
   return std::tie(
       w.kernel_size, w.stride, w.pad_lo, w.pad_hi, w.dilation, w.ceil_mode,
-      w.count_include_pad, w.divisor_override);
+      w.count_include_pad, w.divisor_override, w.same_padding, w.minimum,
+      w.kind, w.output_size);
+}
+
+void check_output_size(const Window& window) {
+  Window::Sizes given;
+  for (auto size : window.output_size) {
+    given.push_back(size.value_or(0));
+  }
+  check_sizes(window, "output_size", given, 0, "non-negative");
 }
 
 } // namespace
@@ -53,7 +62,9 @@ Window::Window(
     Sizes dilation,
     bool ceil_mode,
     bool count_include_pad,
-    std::optional<int64_t> divisor_override)
+    std::optional<int64_t> divisor_override,
+    bool same_padding,
+    bool minimum)
     : name(std::move(name)),
       kernel_size(std::move(kernel_size)),
       stride(std::move(stride)),
@@ -62,7 +73,9 @@ Window::Window(
       dilation(std::move(dilation)),
       ceil_mode(ceil_mode),
       count_include_pad(count_include_pad),
-      divisor_override(divisor_override) {
+      divisor_override(divisor_override),
+      same_padding(same_padding),
+      minimum(minimum) {
   check_sizes(*this, "kernel_size", this->kernel_size, 1, "positive");
   check_sizes(*this, "stride", this->stride, 1, "positive");
   check_sizes(*this, "padding", this->pad_lo, 0, "non-negative");
@@ -73,14 +86,48 @@ Window::Window(
   }
 }
 
+Window Window::adaptive(std::string name, OutputSizes output_size) {
+  Sizes ones(output_size.size(), 1);
+  Sizes zeros(output_size.size(), 0);
+  Window window(std::move(name), ones, ones, zeros, zeros, ones);
+  window.kind = Kind::adaptive;
+  window.output_size = std::move(output_size);
+  check_output_size(window);
+  return window;
+}
+
+Window Window::unpool(
+    std::string name,
+    Sizes kernel_size,
+    Sizes stride,
+    Sizes pad_lo,
+    Sizes pad_hi,
+    OutputSizes output_size) {
+  Sizes ones(kernel_size.size(), 1);
+  Window window(
+      std::move(name), std::move(kernel_size), std::move(stride),
+      std::move(pad_lo), std::move(pad_hi), std::move(ones));
+  window.kind = Kind::unpool;
+  window.output_size = std::move(output_size);
+  check_output_size(window);
+  return window;
+}
+
 int64_t Window::taps() const {
-  int64_t taps = 1;
-  for (auto k : kernel_size) {
-    if (__builtin_mul_overflow(taps, k, &taps)) {
+  if (kind == Kind::adaptive) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  return saturating_product(kernel_size);
+}
+
+int64_t saturating_product(const Window::Sizes& sizes) {
+  int64_t product = 1;
+  for (auto size : sizes) {
+    if (__builtin_mul_overflow(product, size, &product)) {
       return std::numeric_limits<int64_t>::max();
     }
   }
-  return taps;
+  return product;
 }
 
 bool Window::operator==(const Window& other) const {

@@ -3,6 +3,7 @@
 #include "cpu/gather.h"
 #include "cpu/kernels.h"
 #include "cpu/parallel.h"
+#include "cpu/unpool.h"
 #include "mlx/backend/cpu/encoder.h"
 
 namespace mlx_pooling {
@@ -55,8 +56,8 @@ class CpuBackend : public Backend {
     }
     encoder.dispatch([=, x = weak(x), y = weak(y)]() mutable {
       run(cpu::kernels().max_pool,
-          {task(cpu::Links::windows(geometry), geometry, x, y), offsets_dtype,
-           offsets_data},
+          {task(cpu::Links::windows(geometry), geometry, x, y),
+           geometry.minimum, offsets_dtype, offsets_data},
           geometry.outputs(), x.nbytes() + y.nbytes());
     });
   }
@@ -75,7 +76,7 @@ class CpuBackend : public Backend {
         [=, offsets = weak(offsets), dy = weak(dy), dx = weak(dx)]() mutable {
           run(cpu::kernels().max_pool_scatter,
               {task(cpu::Links::covers(geometry), geometry, dy, dx),
-               offsets.dtype().val(), offsets.data<void>()},
+               geometry.minimum, offsets.dtype().val(), offsets.data<void>()},
               geometry.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes());
         });
   }
@@ -96,6 +97,24 @@ class CpuBackend : public Backend {
     encoder.set_output_array(y);
     encoder.dispatch([=, offsets = weak(offsets), y = weak(y)]() mutable {
       cpu::max_pool_gather(geometry, offsets, values ? &*values : nullptr, y);
+    });
+  }
+
+  void unpool_routes(
+      const Geometry& geometry,
+      const array& indices,
+      array& sources,
+      array& targets,
+      Stream stream) const override {
+    auto& encoder = mx::cpu::get_command_encoder(stream);
+    encoder.set_input_array(indices);
+    encoder.set_output_array(sources);
+    encoder.set_output_array(targets);
+    encoder.dispatch([=, indices = weak(indices), sources = weak(sources),
+                      targets = weak(targets)]() mutable {
+      cpu::unpool_routes(
+          geometry, indices.data<uint32_t>(), sources.data<uint32_t>(),
+          targets.data<uint32_t>());
     });
   }
 

@@ -29,6 +29,7 @@ struct Task {
 };
 
 struct MaxTask : Task {
+  bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
   void* offsets; // written by max_pool, if not null; read by max_pool_scatter
 };

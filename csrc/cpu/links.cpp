@@ -5,7 +5,7 @@ namespace mlx_pooling::cpu {
 namespace {
 
 AxisLinks window_links(const Axis& axis) {
-  AxisLinks links{{}, axis.in, axis.dilation, 1};
+  AxisLinks links{{}, axis.in, axis.dilation, 1, {}};
   links.of.reserve(axis.out);
   for (int64_t o = 0; o < axis.out; ++o) {
     auto taps = axis.taps(o);
@@ -16,11 +16,15 @@ AxisLinks window_links(const Axis& axis) {
 }
 
 AxisLinks cover_links(const Axis& axis) {
-  AxisLinks links{{}, axis.out, axis.cover_step(), -axis.cover_tap_step()};
+  AxisLinks links{{}, axis.out, axis.cover_step(), -axis.cover_tap_step(), {}};
   links.of.reserve(axis.in);
   for (int64_t i = 0; i < axis.in; ++i) {
     auto covers = axis.covers(i);
-    links.of.push_back({covers.first, covers.count, covers.tap});
+    links.of.push_back(
+        {covers.first, covers.count, axis.adaptive ? i : covers.tap});
+  }
+  for (int64_t o = 0; axis.adaptive && o < axis.out; ++o) {
+    links.starts.push_back(axis.start(o));
   }
   return links;
 }

@@ -24,9 +24,17 @@ struct AxisLinks {
   int64_t other_size;
   int64_t step;
   int64_t tap_step;
+  // Of adaptive covers, whose taps are no progression: Link::tap counts from
+  // where each window starts.
+  std::vector<int64_t> starts;
 
   int64_t size() const {
     return static_cast<int64_t>(of.size());
+  }
+
+  // The tap of the k-th position of a link, which is `other`.
+  int64_t tap(const Link& link, int64_t k, int64_t other) const {
+    return link.tap + (starts.empty() ? k * tap_step : -starts[other]);
   }
 };
 

@@ -7,8 +7,15 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 namespace {
 
 template <typename T, int L>
+MLX_POOLING_INLINE auto order_flip(const MaxTask& task) {
+  auto bits = order_bits<T>();
+  return broadcast<decltype(bits), L>(task.minimum ? bits : 0);
+}
+
+template <typename T, int L>
 void values(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
+  const auto flip = order_flip<T, L>(task);
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
@@ -23,12 +30,12 @@ void values(const MaxTask& task, int64_t begin, int64_t end) {
           walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
             auto* from = x + tap.spatial * channels + c;
             for (int u = 0; u < U; ++u) {
-              auto v = load<L>(from + u * L);
+              auto v = flipped(load<L>(from + u * L), flip);
               best[u] = replaces(v, best[u]) ? v : best[u];
             }
           });
           for (int u = 0; u < U; ++u) {
-            store<L>(y + c + u * L, best[u]);
+            store<L>(y + c + u * L, flipped(best[u], flip));
           }
         });
   }
@@ -38,6 +45,7 @@ template <typename T, typename Offset, int L>
 void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   using Lane = OffsetLane<A, Offset>;
+  const auto flip = order_flip<T, L>(task);
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
@@ -59,7 +67,7 @@ void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
             auto* from = x + tap.spatial * channels + c;
             auto tap_here = broadcast<Lane, L>(Lane(tap.tap));
             for (int u = 0; u < U; ++u) {
-              auto v = load<L>(from + u * L);
+              auto v = flipped(load<L>(from + u * L), flip);
               auto better = replaces(v, best[u]);
               best[u] = better ? v : best[u];
               best_tap[u] =
@@ -67,7 +75,7 @@ void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
             }
           });
           for (int u = 0; u < U; ++u) {
-            store<L>(y + c + u * L, best[u]);
+            store<L>(y + c + u * L, flipped(best[u], flip));
             store<L>(offsets + c + u * L, resize<Offset, L>(best_tap[u]));
           }
         });

@@ -63,15 +63,14 @@ class Walk {
   template <typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
     const Link along = along_w();
-    const auto step = links_.axes[2].step;
-    const auto tap_step = links_.axes[2].tap_step;
+    const auto& width = links_.axes[2];
     for (const LinkedRow& row : rows_) {
       for (int64_t k = 0; k < along.count; ++k) {
-        auto w = along.first + k * step;
+        auto w = along.first + k * width.step;
         visit(
             Linked{
-                row.spatial + w, row.tap + along.tap + k * tap_step, row.d,
-                row.h, w});
+                row.spatial + w, row.tap + width.tap(along, k, w), row.d, row.h,
+                w});
       }
     }
   }
@@ -94,10 +93,10 @@ class Walk {
     rows_.clear();
     for (int64_t i = 0; i < along_d.count; ++i) {
       auto d = along_d.first + i * depth.step;
-      auto tap_d = along_d.tap + i * depth.tap_step;
+      auto tap_d = depth.tap(along_d, i, d);
       for (int64_t j = 0; j < along_h.count; ++j) {
         auto h = along_h.first + j * height.step;
-        auto tap_h = along_h.tap + j * height.tap_step;
+        auto tap_h = height.tap(along_h, j, h);
         rows_.push_back(
             {(d * height.other_size + h) * width.other_size,
              (tap_d * links_.kernel_height + tap_h) * links_.kernel_width, d,

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from ._ext import Window
 
 IntOrInts: TypeAlias = int | Sequence[int]
-Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]]
+Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]] | str
+OutputSize: TypeAlias = int | Sequence[int | None] | None
 
 
 def make_window(
@@ -23,6 +24,7 @@ def make_window(
     ceil_mode: bool,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    minimum: bool = False,
 ) -> Window:
     """Build the ``Window`` of an operation over ``axes`` spatial axes.
 
@@ -41,6 +43,52 @@ def make_window(
         check_flag(name, "ceil_mode", ceil_mode),
         check_flag(name, "count_include_pad", count_include_pad),
         _divisor(name, divisor_override),
+        padding == "same",
+        minimum,
+    )
+
+
+def make_adaptive_window(name: str, axes: int, output_size: OutputSize) -> Window:
+    """Build the ``Window`` that has ``output_size`` outputs, None: as many as inputs.
+
+    Raises:
+        ValueError: For a wrong number or type of sizes, or one out of range.
+    """
+    is_sequence = isinstance(output_size, (list, tuple))
+    sizes = list(output_size) if is_sequence else [output_size] * axes
+    return Window.adaptive(name, _optional_sizes(name, sizes, (axes,)))
+
+
+def make_unpool_window(
+    name: str,
+    axes: int,
+    kernel_size: IntOrInts,
+    stride: IntOrInts | None,
+    padding: IntOrInts,
+    output_size: Sequence[int] | None = None,
+) -> Window:
+    """Build the ``Window`` of an operation that undoes a max pooling.
+
+    ``output_size`` may be a whole shape, of which the spatial axes are taken.
+
+    Raises:
+        ValueError: For a wrong number or type of sizes, or one out of range.
+    """
+    kernel = _sizes(name, "kernel_size", kernel_size, axes)
+    pads = _sizes(name, "padding", padding, axes)
+    sizes = [None] * axes
+    if output_size is not None:
+        lengths = (axes, axes + 1, axes + 2)
+        sizes = _optional_sizes(name, output_size, lengths)
+        if len(sizes) > axes:
+            sizes = sizes[:-1][-axes:]
+    return Window.unpool(
+        name,
+        kernel,
+        kernel if stride is None else _sizes(name, "stride", stride, axes),
+        pads,
+        pads,
+        sizes,
     )
 
 
@@ -58,8 +106,30 @@ def _sizes(name: str, argument: str, value: object, axes: int) -> list[int]:
     return _fitting(name, argument, sizes)
 
 
+def _optional_sizes(
+    name: str, value: object, lengths: tuple[int, ...]
+) -> list[int | None]:
+    sizes = value if isinstance(value, (list, tuple)) else ()
+    given = [_integer(v) for v in sizes if v is not None]
+    if len(sizes) not in lengths or None in given:
+        plural = "s" if lengths[0] > 1 else ""
+        raise ValueError(
+            f"[{name}] 'output_size' must be an integer, None or a tuple containing "
+            f"{lengths[0]} integer{plural} or None"
+        )
+    _fitting(name, "output_size", given)
+    return [None if v is None else _integer(v) for v in sizes]
+
+
 def _pads(name: str, value: object, axes: int) -> list[list[int]]:
     """Return a low and a high padding for each axis."""
+    if isinstance(value, str):
+        if value not in ("same", "valid"):
+            raise ValueError(
+                f"[{name}] 'padding' must be an integer, a tuple, 'same' or 'valid' "
+                f"but got {value!r}."
+            )
+        return [[0, 0]] * axes  # that of "same" follows from the input
     if isinstance(value, (list, tuple)) and any(
         isinstance(v, (list, tuple)) for v in value
     ):
@@ -101,6 +171,20 @@ def check_flag(name: str, argument: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"[{name}] '{argument}' must be a bool but got {value!r}.")
     return value
+
+
+def check_norm_type(name: str, value: object) -> float:
+    """Return ``value`` if it is a positive number, else raise.
+
+    Raises:
+        TypeError: For what is no number.
+        ValueError: For one that is not positive.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"[{name}] 'norm_type' must be a number but got {value!r}.")
+    if not value > 0:
+        raise ValueError(f"[{name}] 'norm_type' must be positive but got {value}.")
+    return float(value)
 
 
 def _divisor(name: str, value: object) -> int | None:
