@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import reference
 from checks import (
+    assert_all_close,
     assert_all_identical,
     averaging,
     check_compile,
@@ -349,7 +350,7 @@ def test_large_planes_of_half_precision_are_summed_in_float32(dtype: mx.Dtype):
 
 def test_integers_of_a_large_plane():
     x = mx.full((1, 300, 300, 2), 255, mx.uint8)
-    assert_same(adaptive_op("avg", 2)(x, 1), np.full((1, 1, 1, 2), 255.0))
+    check_avg(x, Adaptive((300, 300), (1, 1)))
     x[0, 299, 299, 1] = 0
     values, indices = adaptive_op("max", 2)(255 - x, 1, return_indices=True)
     np.testing.assert_array_equal(exact(values).ravel(), [0, 255])
@@ -538,8 +539,14 @@ def test_views(kind: str):
     ):
         g = Adaptive(view.shape[1:3], (3, 4))
         CHECKS[kind](view, g)
-        copy = mx.contiguous(view)
-        assert_identical(ADAPTIVE[kind](view, g), ADAPTIVE[kind](copy, g))
+        pooled = fixed(ADAPTIVE[kind], g)
+        assert_identical(pooled(view), pooled(mx.contiguous(view)))
+        check_derivatives(pooled, view, derivative(kind, view, g))
+        shape = pooled(view).shape
+        dy = Data("ties", 1).array(shape[::-1], mx.float32).transpose()
+        for cotangent in (dy, dy[::-1, ::-1], mx.broadcast_to(dy[..., :1], shape)):
+            dx = vjp(pooled, view, cotangent)
+            assert_identical(dx, vjp(pooled, view, mx.contiguous(cotangent)))
 
 
 @KINDS
@@ -582,6 +589,22 @@ def test_compile_of_indices(ndim: int):
         check_compile(pooled, inputs)
 
 
+def test_compile_with_windows_that_outgrow_an_offset_type():
+    """The first trace is of windows of 2 taps, or 4; later ones have 65 600."""
+    for count in (4, 3):
+        lines = [
+            Data("ties", 0).array((1, size, 2), mx.float32)
+            for size in (8, 4 * 300, 4 * 65_600, 5)
+        ]
+        f = fixed(adaptive_op("max", 1), count)
+        check_compile(f, lines)
+        check_compile(fixed(adaptive_op("max", 1), count, return_indices=True), lines)
+        push = mx.compile(lambda x, f=f: mx.jvp(f, [x], [x * x])[1], shapeless=True)
+        for x in lines:
+            found = reference.max_pool(exact(x), Adaptive(x.shape[1:2], (count,)))
+            assert_same(push(x)[0], reference.gather(exact(x) ** 2, found.indices))
+
+
 @KINDS
 def test_calls_that_differ_are_not_merged_by_compile(kind: str):
     """All of one output shape; [0, 3), [2, 6), [5, 8) are the adaptive windows."""
@@ -608,14 +631,14 @@ def test_calls_that_differ_are_not_merged_by_compile(kind: str):
 @OF_EVERY_SHAPE
 def test_composed(g: Adaptive, kind: str, dtype: mx.Dtype):
     x = Data("nan", 0).array((2, *g.size, 3), dtype)
+    finite = Data("ties", 1).array(x.shape, dtype)
     if kind == "max":
-        check_composed(fixed(adaptive_max_pool, g), x)
         check_composed(fixed(adaptive_max_pool, g, return_indices=True), x)
-        return
-    with mlx_pooling.composed():
-        check_avg(x, g)
-    check_composed(fixed(adaptive_avg_pool, g), Data("ties", 1).array(x.shape, dtype),
-                   same=lambda actual, expected: None)  # fmt: skip
+        check_composed(fixed(adaptive_max_pool, g), finite)
+    else:
+        with mlx_pooling.composed():
+            check_avg(x, g)
+        check_composed(fixed(adaptive_avg_pool, g), finite, assert_all_close)
 
 
 @given(case=adaptive_cases())
@@ -693,6 +716,13 @@ def test_output_sizes_out_of_range(kind: str, ndim: int, bad: int):
     for sizes in (bad, (*(2,) * (ndim - 1), bad), (bad, *(None,) * (ndim - 1))):
         for message in errors_of(kind, ndim, x, sizes):
             assert "'output_size'" in message
+
+
+@KINDS
+def test_outputs_too_large_for_memory(kind: str):
+    largest = 2**31 - 1
+    for message in errors_of(kind, 3, mx.zeros(INPUTS[3]), largest):
+        assert "large" in message
 
 
 @KINDS

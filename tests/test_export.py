@@ -1,4 +1,4 @@
-"""Inside composed() everything exports with mx.export_function; without, MLX refuses."""
+"""In composed() everything exports with mx.export_function; outside, MLX refuses."""
 
 from __future__ import annotations
 
@@ -187,5 +187,5 @@ def test_a_model(tmp_path: Path):
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_outside_composed_mlx_refuses(name: str, tmp_path: Path):
     x = mx.random.uniform(0.5, 2, (2, *SIZE[:2], 3), key=mx.random.key(0))
-    with pytest.raises((ValueError, RuntimeError), match="(?i)export"):
+    with pytest.raises((ValueError, RuntimeError), match="export_function"):
         mx.export_function(str(tmp_path / "f.mlxfn"), GRADIENTS[name], x)

@@ -369,14 +369,13 @@ def test_vmap(ndim: int, p: float):
     check_vmap(fixed(lp_pool, g, p), x, assert_all_close)
 
 
-@pytest.mark.parametrize("p", [2, 3, 0.5, math.inf])
-@NDIMS
-def test_compile(ndim: int, p: float):
+@pytest.mark.parametrize("p", [2, 0.5, math.inf])
+def test_compile(p: float):
     inputs = [
         mx.random.uniform(0.5, 1, shape, key=mx.random.key(0))
-        for shape in ((2, *(9, 8, 5)[:ndim], 3), (1, *(12, 9, 7)[:ndim], 4))
+        for shape in ((2, 9, 8, 3), (1, 12, 9, 4))
     ]
-    check_compile(fixed(lp_op(ndim), p, 3, 2, True), inputs, assert_all_close)
+    check_compile(fixed(lp_op(2), p, 3, 2, True), inputs, assert_all_close)
 
 
 def test_norms_that_differ_are_not_merged_by_compile():

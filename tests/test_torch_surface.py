@@ -124,8 +124,10 @@ def unpool_geometries() -> st.SearchStrategy[Geometry]:
 
     def apart(g: Geometry) -> Geometry:
         stride = tuple(map(max, g.stride, g.kernel))
-        padding = tuple((min(*pair, k // 2),) * 2
-                        for pair, k in zip(g.padding, g.kernel, strict=True))  # fmt: skip
+        padding = tuple(
+            (min(*pair, kernel // 2),) * 2
+            for pair, kernel in zip(g.padding, g.kernel, strict=True)
+        )
         size = tuple(map(max, g.size, g.kernel))
         return Geometry(size, g.kernel, stride, padding, (1,) * g.ndim)
 

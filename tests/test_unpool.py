@@ -437,6 +437,16 @@ def test_empty_arrays(ndim: int):
         assert gradient(mx.ones(shape)).shape == shape
 
 
+def test_nothing_to_write_to_a_plane():
+    """An input without positions, to a plane that has some."""
+    x, indices = mx.zeros((2, 0, 3, 2)), mx.zeros((2, 0, 3, 2), mx.uint32)
+    for context in (nullcontext, mlx_pooling.composed):
+        with context():
+            f = fixed(unpool_op(2), indices, 2, output_size=(1, 6))
+            assert_same(f(x), np.zeros((2, 1, 6, 2)))
+            assert mx.grad(power_sum(f, 2))(x).shape == x.shape
+
+
 def test_unbatched():
     x = Data("normal", 2).array((2, 4, 3), mx.float32)
     rng = np.random.default_rng(0)
@@ -586,7 +596,8 @@ def test_composed(dtype: mx.Dtype):
         for index_dtype in (mx.uint32, mx.int64):
             indices = rng.integers(0, math.prod(size) + 2, shape)
             f = fixed(unpool, mx.array(indices).astype(index_dtype), size)
-            check_composed(f, Data("nan", 0).array(shape, dtype))
+            for kind in ("nan", "ties"):
+                check_composed(f, Data(kind, 0).array(shape, dtype))
 
 
 @given(drawn=unpoolings(), seed=st.integers(0, 99))
@@ -643,7 +654,7 @@ def test_indices_that_are_not_integers(dtype: mx.Dtype):
 
 @pytest.mark.parametrize(
     "bad",
-    [8.0, "8", (8,) * 5, (), (8.0, 10.0), (None, 10), (True, 10), (1, 2, 8, 10, 3)],
+    [8.0, "8", (8,) * 5, (), (8.0, 10.0), ("8", 10), (True, 10), (1, 2, 8, 10, 3)],
     ids=repr,
 )
 def test_output_sizes_of_the_wrong_form(bad):

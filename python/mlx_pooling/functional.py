@@ -141,14 +141,14 @@ def max_pool2d(
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
     Examples:
-        >>> x = mx.arange(16).reshape(1, 4, 4, 1)
+        >>> x = 10 * mx.arange(16).reshape(1, 4, 4, 1)
         >>> values, indices = max_pool2d(x, 2, return_indices=True)
         >>> values[0, ..., 0].tolist()
-        [[5, 7], [13, 15]]
+        [[50, 70], [130, 150]]
         >>> indices[0, ..., 0].tolist()
         [[5, 7], [13, 15]]
         >>> max_pool2d(x, 3, stride=2, padding=((0, 1), (0, 1)))[0, ..., 0].tolist()
-        [[10, 11], [14, 15]]
+        [[100, 110], [140, 150]]
     """
     window = make_window(
         "max_pool2d", 2, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
