@@ -1,5 +1,6 @@
 #include "ops.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "composed.h"
@@ -121,6 +122,20 @@ array as_positions(const array& indices, mx::Stream s) {
                                        : mx::astype(positions, mx::uint32, s);
 }
 
+// An adaptive pooling may have no outputs where x is not empty: kernels need
+// not know, and the gradient is zero.
+bool has_no_output(const array& x, const Window& window) {
+  auto& sizes = window.output_size;
+  return window.kind == Window::Kind::adaptive && x.size() > 0 &&
+      std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+}
+
+array no_output(const array& x, const Window& window, mx::Stream s) {
+  mx::Shape nothing(x.ndim(), 0);
+  return mx::reshape(
+      mx::slice(x, nothing, nothing, s), output_shape(window, x.shape()), s);
+}
+
 } // namespace
 
 bool set_composed(bool composed) {
@@ -131,6 +146,9 @@ array max_pool(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
+  if (has_no_output(x, window)) {
+    return no_output(x, window, s);
+  }
   if (composes(s)) {
     return composed_max_pool(x, window, s).first;
   }
@@ -146,6 +164,10 @@ std::pair<array, array> max_pool_with_indices(
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
   check_plane(x.shape(), window);
+  if (has_no_output(x, window)) {
+    auto y = no_output(x, window, s);
+    return {y, mx::zeros(y.shape(), mx::uint32, s)};
+  }
   if (composes(s)) {
     return composed_max_pool(x, window, s);
   }
@@ -175,6 +197,9 @@ array avg_pool(
   auto input = mx::issubdtype(x.dtype(), mx::inexact)
       ? x
       : mx::astype(x, mx::float32, s);
+  if (has_no_output(x, window)) {
+    return no_output(input, window, s);
+  }
   return composes(s) ? composed_avg_pool(input, window, s)
                      : avg_pool_node(input, window, s);
 }

@@ -19,7 +19,7 @@ template <typename T, typename Index, int V, int TW>
     for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
       Index kd;
       Index kh;
-      if (!row_has_taps(tile, d, h, kd, kh)) {
+      if (!row_has_taps(p, tile, d, h, kd, kh)) {
         continue;
       }
       for (Index w = tile.windows_w.first; w < tile.windows_w.last; ++w) {
@@ -27,7 +27,7 @@ template <typename T, typename Index, int V, int TW>
         const Pack<T, V> cotangent =
             load<V>(dy + output_at<Index>(p, at, d, h, w));
         for (int t = 0; t < TW; ++t) {
-          const bool covered = column_tap(tile, t, w) >= 0;
+          const bool covered = column_tap(p, tile, t, w) >= 0;
           for (int i = 0; i < V; ++i) {
             total[t][i] += covered ? A(cotangent.v[i]) / divisor : A(0);
           }

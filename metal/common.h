@@ -25,6 +25,11 @@ constant bool with_offsets [[function_constant(11)]];
 constant bool with_values [[function_constant(12)]];
 constant bool uniform_divisor [[function_constant(13)]];
 constant bool count_include_pad [[function_constant(14)]];
+constant bool minimum [[function_constant(15)]];
+// Windows along an axis share it out among them (Axis::adaptive).
+constant bool adaptive_d [[function_constant(16)]];
+constant bool adaptive_h [[function_constant(17)]];
+constant bool adaptive_w [[function_constant(18)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \
@@ -60,23 +65,6 @@ template <>
 struct Accumulator<bfloat> {
   using type = float;
 };
-
-template <typename T>
-T lowest() {
-  return numeric_limits<T>::min();
-}
-template <>
-inline float lowest<float>() {
-  return -INFINITY;
-}
-template <>
-inline half lowest<half>() {
-  return half(-INFINITY);
-}
-template <>
-inline bfloat lowest<bfloat>() {
-  return bfloat(-INFINITY);
-}
 
 // Sums, rounded once.
 template <typename T, int V, typename A>
@@ -134,6 +122,19 @@ place(uint3 thread_at, int64_t first_row, int64_t depth, int64_t height) {
 template <typename Index>
 Index own_element(Place<Index> at, int t, int64_t width, int64_t channels) {
   return (at.row * Index(width) + at.first + t) * Index(channels) + at.channel;
+}
+
+// Input position of tap 0 of window o; negative inside the low padding.
+template <typename Index>
+Index window_start(
+    Index o, Index in, Index out, Index stride, Index pad_lo, bool adaptive) {
+  return adaptive ? o * in / out : o * stride - pad_lo;
+}
+
+// The taps of adaptive window o, which starts at `start`.
+template <typename Index>
+Index adaptive_taps(Index o, Index start, Index in, Index out) {
+  return ((o + 1) * in - 1) / out + 1 - start;
 }
 
 // The taps, of a window that starts at `start`, inside an axis of size `in`.

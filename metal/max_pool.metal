@@ -1,14 +1,37 @@
 #include "windows.h"
 
-// Whether tap `tap` of value v takes the maximum over from `best`: a larger
-// value, the first of equal ones, or the last NaN. `best_tap` starts as the
-// largest number, so that a window of -inf gets its first valid tap.
+// What every other value beats.
+template <typename T>
+T least() {
+  return minimum ? numeric_limits<T>::max() : numeric_limits<T>::min();
+}
+template <>
+inline float least<float>() {
+  return minimum ? INFINITY : -INFINITY;
+}
+template <>
+inline half least<half>() {
+  return half(least<float>());
+}
+template <>
+inline bfloat least<bfloat>() {
+  return bfloat(least<float>());
+}
+
+template <typename T>
+bool beats(T v, T best) {
+  return minimum ? v < best : v > best;
+}
+
+// Whether tap `tap` of value v takes over from `best`: one that beats it, the
+// first of equal ones, or the last NaN. `best_tap` starts as the largest
+// number, so that a window of -inf gets its first valid tap.
 template <typename T>
 bool wins(T v, uint tap, T best, uint best_tap) {
   if (!with_offsets) {
-    return v > best || is_nan(v);
+    return beats(v, best) || is_nan(v);
   }
-  return v > best || (v == best && tap < best_tap) ||
+  return beats(v, best) || (v == best && tap < best_tap) ||
       (is_nan(v) && (!is_nan(best) || tap > best_tap));
 }
 
@@ -22,7 +45,7 @@ template <typename T, int V>
 Best<T, V> no_best() {
   Best<T, V> best;
   for (int i = 0; i < V; ++i) {
-    best.value[i] = lowest<T>();
+    best.value[i] = least<T>();
     best.tap[i] = ~0u;
   }
   return best;

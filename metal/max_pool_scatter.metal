@@ -19,7 +19,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
       Index kd;
       Index kh;
-      if (!row_has_taps(tile, d, h, kd, kh)) {
+      if (!row_has_taps(p, tile, d, h, kd, kh)) {
         continue;
       }
       const uint tap_row =
@@ -29,7 +29,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         const Pack<Offset, V> winner = load<V>(offsets + from);
         const Pack<T, V> cotangent = load<V>(dy + from);
         for (int t = 0; t < TW; ++t) {
-          const Index kw = column_tap(tile, t, w);
+          const Index kw = column_tap(p, tile, t, w);
           for (int i = 0; i < V; ++i) {
             const bool won = kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
             total[t][i] += won ? A(cotangent.v[i]) : A(0);

@@ -4,6 +4,24 @@
 
 // From outputs to the inputs in their windows: forward kernels.
 
+// The taps, inside the input, of window o.
+template <typename Index>
+Range<Index> window_taps(
+    Index o,
+    Index start,
+    Index in,
+    Index out,
+    Index taps,
+    Index dilation,
+    bool clip,
+    bool adaptive) {
+  if (adaptive) {
+    return {0, adaptive_taps<Index>(o, start, in, out)};
+  }
+  return clip ? valid_taps<Index>(start, in, taps, dilation)
+              : Range<Index>{0, taps};
+}
+
 // The windows of TW neighbouring outputs along W.
 template <typename Index>
 struct WindowTile {
@@ -19,29 +37,24 @@ struct WindowTile {
 template <typename Index, int TW>
 WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
   WindowTile<Index> tile;
-  tile.start_d = at.d * stride_d - Index(p.pad_lo[0]);
-  tile.start_h = at.h * stride_h - Index(p.pad_lo[1]);
-  tile.start_w = at.first * stride_w - Index(p.pad_lo[2]);
-  tile.taps_d = {0, kernel_d};
-  tile.taps_h = {0, kernel_h};
-  if (clip_rows) {
-    tile.taps_d =
-        valid_taps<Index>(tile.start_d, p.in[0], kernel_d, dilation_d);
-    tile.taps_h =
-        valid_taps<Index>(tile.start_h, p.in[1], kernel_h, dilation_h);
-  }
-  if (TW > 1) {
-    // The host tiles only windows that overlap and are not dilated.
-    tile.columns = {0, (TW - 1) * stride_w + kernel_w};
-    tile.column_step = 1;
-  } else {
-    tile.columns = {0, kernel_w};
-    tile.column_step = dilation_w;
-  }
-  if (clip_columns) {
-    tile.columns = valid_taps<Index>(
-        tile.start_w, p.in[2], tile.columns.last, tile.column_step);
-  }
+  tile.start_d = window_start<Index>(
+      at.d, p.in[0], p.out[0], stride_d, p.pad_lo[0], adaptive_d);
+  tile.start_h = window_start<Index>(
+      at.h, p.in[1], p.out[1], stride_h, p.pad_lo[1], adaptive_h);
+  tile.start_w = window_start<Index>(
+      at.first, p.in[2], p.out[2], stride_w, p.pad_lo[2], adaptive_w);
+  tile.taps_d = window_taps<Index>(
+      at.d, tile.start_d, p.in[0], p.out[0], kernel_d, dilation_d, clip_rows,
+      adaptive_d);
+  tile.taps_h = window_taps<Index>(
+      at.h, tile.start_h, p.in[1], p.out[1], kernel_h, dilation_h, clip_rows,
+      adaptive_h);
+  // The host tiles only windows that overlap, alike and not dilated.
+  const Index span = TW > 1 ? (TW - 1) * stride_w + kernel_w : kernel_w;
+  tile.column_step = TW > 1 ? 1 : dilation_w;
+  tile.columns = window_taps<Index>(
+      at.first, tile.start_w, p.in[2], p.out[2], span, tile.column_step,
+      clip_columns, adaptive_w);
   if (has_none(tile.taps_d) || has_none(tile.taps_h)) {
     tile.columns.last = tile.columns.first;
   }

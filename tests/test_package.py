@@ -15,6 +15,7 @@ import pytest
 
 FUNCTIONS = [f"{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3)]
 LAYERS = [f"{kind}Pool{n}d" for kind in ("Max", "Avg") for n in (1, 2, 3)]
+CONVERSIONS = ["convert", "patch_mlx_nn", "revert"]
 FOLDER = Path(mlx_pooling.__file__).parent
 
 
@@ -95,7 +96,7 @@ def test_version():
 
 
 def test_public_names():
-    expected = {*FUNCTIONS, *LAYERS, "composed"}
+    expected = {*FUNCTIONS, *LAYERS, *CONVERSIONS, "composed"}
     assert set(mlx_pooling.__all__) - {"__version__"} == expected
     public = {name for name in vars(mlx_pooling) if not name.startswith("_")}
     modules = {name for name in public if inspect.ismodule(getattr(mlx_pooling, name))}

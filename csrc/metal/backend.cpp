@@ -8,6 +8,7 @@ namespace mlx_pooling {
 
 namespace {
 
+using metal::Access;
 using metal::Operand;
 using mlx::core::array;
 
@@ -36,7 +37,7 @@ class MetalBackend : public Backend {
     encode_all(
         metal::plan_max_pool(
             geometry, operand(x), operand(y), offsets ? &taps : nullptr),
-        {{&x}, {&y, true}, {offsets, true}}, stream);
+        {{&x}, {&y, Access::write}, {offsets, Access::write}}, stream);
   }
 
   void max_pool_scatter(
@@ -48,7 +49,7 @@ class MetalBackend : public Backend {
     encode_all(
         metal::plan_max_pool_scatter(
             geometry, operand(offsets), operand(dy), operand(dx)),
-        {{&offsets}, {&dy}, {&dx, true}}, stream);
+        {{&offsets}, {&dy}, {&dx, Access::write}}, stream);
   }
 
   void max_pool_gather(
@@ -60,7 +61,22 @@ class MetalBackend : public Backend {
     encode_all(
         metal::plan_max_pool_gather(
             geometry, operand(offsets), operand(y), t != nullptr),
-        {{&offsets}, {&y, true}, {t}}, stream);
+        {{&offsets}, {&y, Access::write}, {t}}, stream);
+  }
+
+  void unpool_routes(
+      const Geometry& geometry,
+      const array& indices,
+      array& sources,
+      array& targets,
+      Stream stream) const override {
+    auto launches = metal::plan_unpool_routes(geometry);
+    encode_all(launches.clear, {{&sources, Access::write}}, stream);
+    encode_all(
+        launches.claim, {{&indices}, {&sources, Access::update}}, stream);
+    encode_all(
+        launches.settle, {{&indices}, {&sources}, {&targets, Access::write}},
+        stream);
   }
 
   void
@@ -68,7 +84,7 @@ class MetalBackend : public Backend {
       const override {
     encode_all(
         metal::plan_avg_pool(geometry, operand(x), operand(y)),
-        {{&x}, {&y, true}}, stream);
+        {{&x}, {&y, Access::write}}, stream);
   }
 
   void avg_pool_grad(
@@ -78,7 +94,7 @@ class MetalBackend : public Backend {
       Stream stream) const override {
     encode_all(
         metal::plan_avg_pool_grad(geometry, operand(dy), operand(dx)),
-        {{&dy}, {&dx, true}}, stream);
+        {{&dy}, {&dx, Access::write}}, stream);
   }
 };
 

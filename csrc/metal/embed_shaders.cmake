@@ -10,6 +10,7 @@ set(shader_files
     max_pool.metal
     max_pool_scatter.metal
     max_pool_gather.metal
+    unpool.metal
     avg_pool.metal
     avg_pool_grad.metal)
 

@@ -54,12 +54,12 @@ void encode(
   auto& encoder = mx::metal::get_command_encoder(stream);
   encoder.set_compute_pipeline_state(pipeline(launch, stream.device));
   for (int i = 0; i < static_cast<int>(bindings.size()); ++i) {
-    auto& [data, is_output] = bindings[i];
+    auto& [data, access] = bindings[i];
     if (data == nullptr) {
       continue;
     }
     encoder.set_input_array(*data, i);
-    if (is_output) {
+    if (access != Access::read) {
       encoder.register_output_array(*data);
     }
   }

@@ -8,11 +8,15 @@
 
 namespace mlx_pooling::metal {
 
+// What the threads of a launch do to an array: `write` every element once, or
+// `update` elements atomically.
+enum class Access { read, write, update };
+
 // An array bound to the buffer index of its place in a list; `data` is null
 // where the kernel's constants say that it is not used.
 struct Binding {
   const mlx::core::array* data;
-  bool is_output = false;
+  Access access = Access::read;
 };
 
 // Queues a launch on the stream's GPU.

@@ -27,9 +27,13 @@ enum class Constant : uint8_t {
   with_values,
   uniform_divisor,
   count_include_pad,
+  minimum,
+  adaptive_d,
+  adaptive_h,
+  adaptive_w,
 };
 
-inline constexpr int kConstants = 15;
+inline constexpr int kConstants = 19;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);

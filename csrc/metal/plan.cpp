@@ -20,11 +20,12 @@ constexpr uint32_t kThreadsPerGroup = 256;
 constexpr int64_t kBusyThreads = MLX_POOLING_BUSY_THREADS;
 constexpr int kTile = 4;
 
-// Names the element type in the shaders. bool is read as the byte it is;
-// complex64 as the float pairs that the geometry counts as channels.
+// Names the element type in the shaders. complex64 is read as the float pairs
+// that the geometry counts as channels.
 const char* type_name(mx::Dtype dtype) {
   switch (dtype) {
     case mx::bool_:
+      return "bool";
     case mx::uint8:
       return "uchar";
     case mx::uint16:
@@ -72,12 +73,14 @@ int64_t element_bytes(mx::Dtype dtype) {
 }
 
 // 32-bit index arithmetic is exact where every element and every padded
-// position has a 32-bit number, with room for one tile beyond the last.
+// position has a 32-bit number, with room for one tile beyond the last, and
+// where what an adaptive window starts at is divided from does.
 const char* index_type(const Geometry& g) {
   bool fits = std::max(g.inputs(), g.outputs()) * g.channels <= kMax32;
   for (auto& axis : g.axes) {
     auto padded = axis.in + axis.pad_lo + axis.pad_hi;
-    fits = fits && padded + kTile * axis.stride <= kMax32;
+    fits = fits && padded + kTile * axis.stride <= kMax32 &&
+        (!axis.adaptive || (axis.in + kTile) * (axis.out + 1) <= kMax32);
   }
   return fits ? "int" : "long";
 }
@@ -109,6 +112,7 @@ Constants constants(const Geometry& g) {
     values[static_cast<int>(Constant::kernel_d) + i] = axis.kernel;
     values[static_cast<int>(Constant::stride_d) + i] = axis.stride;
     values[static_cast<int>(Constant::dilation_d) + i] = axis.dilation;
+    values[static_cast<int>(Constant::adaptive_d) + i] = axis.adaptive;
   }
   return values;
 }
@@ -179,7 +183,7 @@ instantiation(const char* kernel, const std::vector<std::string>& arguments) {
 // remain without neighbours of their own.
 int window_tile(const Geometry& g, int width) {
   auto& w = g.axes[2];
-  bool shares_columns = w.dilation == 1 && w.kernel > w.stride;
+  bool shares_columns = !w.adaptive && w.dilation == 1 && w.kernel > w.stride;
   // A tile's columns are unrolled.
   bool is_small = w.kernel <= 8;
   auto threads = g.outputs() * g.channels / width;
@@ -250,6 +254,7 @@ plan_max_pool(const Geometry& g, Operand x, Operand y, const Operand* offsets) {
        index_type(g), std::to_string(width), std::to_string(tile)});
   auto launch = make_launch(kernel, g);
   set(launch, Constant::with_offsets, offsets != nullptr);
+  set(launch, Constant::minimum, g.minimum);
   return over_windows(std::move(launch), g, width, tile);
 }
 
@@ -259,10 +264,8 @@ std::vector<Launch> plan_max_pool_scatter(
   auto tile = cover_tile(g, width);
   auto kernel = instantiation(
       "max_pool_scatter",
-      // Sums of bool saturate only as bool.
-      {dy.dtype == mx::bool_ ? "bool" : type_name(dy.dtype),
-       type_name(offsets.dtype), index_type(g), std::to_string(width),
-       std::to_string(tile)});
+      {type_name(dy.dtype), type_name(offsets.dtype), index_type(g),
+       std::to_string(width), std::to_string(tile)});
   return over_covers(make_launch(kernel, g), g, width, tile);
 }
 
@@ -274,6 +277,16 @@ std::vector<Launch> plan_max_pool_gather(
   auto launch = make_launch(kernel, g);
   set(launch, Constant::with_values, with_values);
   return over_windows(std::move(launch), g, 1, 1);
+}
+
+UnpoolLaunches plan_unpool_routes(const Geometry& g) {
+  auto launch = [&](const char* kernel) {
+    return make_launch(instantiation(kernel, {index_type(g)}), g);
+  };
+  return {
+      over_covers(launch("unpool_clear"), g, 1, 1),
+      over_windows(launch("unpool_claim"), g, 1, 1),
+      over_windows(launch("unpool_settle"), g, 1, 1)};
 }
 
 std::vector<Launch> plan_avg_pool(const Geometry& g, Operand x, Operand y) {

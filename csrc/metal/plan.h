@@ -26,6 +26,16 @@ std::vector<Launch> plan_max_pool_scatter(
 std::vector<Launch> plan_max_pool_gather(
     const Geometry& geometry, Operand offsets, Operand y, bool with_values);
 
+// `geometry` has the plane as input. The kernels take {sources}, {indices,
+// sources} and {indices, sources, targets}.
+struct UnpoolLaunches {
+  std::vector<Launch> clear;
+  std::vector<Launch> claim;
+  std::vector<Launch> settle;
+};
+
+UnpoolLaunches plan_unpool_routes(const Geometry& geometry);
+
 std::vector<Launch>
 plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
 

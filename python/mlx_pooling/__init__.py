@@ -10,6 +10,7 @@ from . import _versions
 
 _versions.check()  # before anything loads the extension
 
+from .conversion import convert, patch_mlx_nn, revert  # noqa: E402
 from .functional import (  # noqa: E402
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -104,6 +105,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "composed",
+    "convert",
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
@@ -116,4 +118,6 @@ __all__ = [
     "min_pool1d",
     "min_pool2d",
     "min_pool3d",
+    "patch_mlx_nn",
+    "revert",
 ]

@@ -24,6 +24,11 @@ from ._lp import lp_pool
 class _Pool(Module):
     _spatial_axes: int
     _window: _ext.Window
+    _replaces: Module | None = None  # set by conversion
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what it replaces: a copy or a pickle of it replaced nothing."""
+        return {k: v for k, v in vars(self).items() if k != "_replaces"}
 
     def _extra_repr(self) -> str:
         """List the arguments of ``mlx.nn``, and of ours those not default."""

@@ -51,6 +51,16 @@ class HostBackend : public Backend {
     backend_for(y).max_pool_gather(geometry, offsets, t, y, stream);
   }
 
+  void unpool_routes(
+      const Geometry& geometry,
+      const array& indices,
+      array& sources,
+      array& targets,
+      Stream stream) const override {
+    backend_for(indices).unpool_routes(
+        geometry, indices, sources, targets, stream);
+  }
+
   void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
@@ -186,7 +196,8 @@ EXPORTED const char* take_records() {
 
 // The launches, as JSON, that an operation would take; nothing is allocated.
 // `shape` is that of x: (N, *spatial, C). `windows` has a row each for kernel
-// size, stride, low and high padding and dilation.
+// size, stride, low and high padding and dilation; of "adaptive", one for the
+// output size.
 EXPORTED const char* plan(
     const char* op,
     const char* dtype,
@@ -198,7 +209,9 @@ EXPORTED const char* plan(
   auto row = [&](int i) {
     return Window::Sizes(windows + i * axes, windows + (i + 1) * axes);
   };
-  Window window("plan", row(0), row(1), row(2), row(3), row(4));
+  auto window = std::string(op).starts_with("adaptive_")
+      ? Window::adaptive("plan", {windows, windows + axes})
+      : Window("plan", row(0), row(1), row(2), row(3), row(4));
   Geometry geometry(window, mlx::core::Shape(shape, shape + axes + 2));
   metal::Operand x{metal::dtype_named(dtype), byte_offset};
   metal::Operand y{x.dtype};
