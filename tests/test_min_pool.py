@@ -180,7 +180,7 @@ def test_padding_never_wins(dtype: mx.Dtype):
         highest = True
     else:
         highest = mx.iinfo(dtype).max if dtype in INTEGERS else float("inf")
-    x = mx.broadcast_to(mx.array([highest], dtype), (1, 4, 4, 2))
+    x = mx.array(np.full((1, 4, 4, 2), highest)).astype(dtype)
     values, indices = min_op(2)(x, 3, 2, 1, return_indices=True)
     assert_same(values, exact(x)[:, :2, :2])
     np.testing.assert_array_equal(exact(indices)[0, ..., 0], [[0, 1], [4, 5]])
