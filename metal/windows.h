@@ -18,8 +18,10 @@ Range<Index> window_taps(
   if (adaptive) {
     return {0, adaptive_taps<Index>(o, start, in, out)};
   }
-  return clip ? valid_taps<Index>(start, in, taps, dilation)
-              : Range<Index>{0, taps};
+  if (clip) {
+    return valid_taps<Index>(start, in, taps, dilation);
+  }
+  return {0, taps};
 }
 
 // The windows of TW neighbouring outputs along W.

@@ -89,6 +89,10 @@ FAMILIES = {
     "max_pool": max_kernels("max_pool"),
     "max_pool_scatter": max_kernels("max_pool_scatter"),
     "max_pool_gather": gather_kernels(),
+    **{
+        name: [f"{name}<{index}>" for index in INDEX]
+        for name in ("unpool_clear", "unpool_claim", "unpool_settle")
+    },
     "avg_pool": avg_kernels("avg_pool"),
     "avg_pool_grad": avg_kernels("avg_pool_grad"),
 }
@@ -98,6 +102,8 @@ SAMPLES = [
     "max_pool<uint, uint, long, 1, 1>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
     "max_pool_gather<ushort, uint, int>",
+    "unpool_claim<int>",
+    "unpool_settle<long>",
     "avg_pool<bfloat, int, 4, 1>",
     "avg_pool_grad<float, long, 4, 4>",
 ]
@@ -247,6 +253,10 @@ ADDRESS_FAULTS = {
             "  const Offset offset = offsets[to] = 0;",
         ),
         "read-only",
+    ),
+    "atomic operation on other memory": (
+        *("device atomic_uint* sources", "device uint* sources"),
+        "no matching function",
     ),
     "write to a function constant": (
         *("  const Index to = own", "  kernel_w = 1; const Index to = own"),

@@ -95,18 +95,20 @@ def library(host_folder: Path) -> ctypes.CDLL:
 def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
     g = shape.geometry
     low, high = zip(*g.padding, strict=True)
-    sizes = [shape.batch, *g.size, shape.channels]
-    windows = [*g.kernel, *g.stride, *low, *high, *g.dilation]
     launches = library.plan(
         op.encode(),
         shape.dtype.encode(),
         b"" if op.startswith("avg") else shape.offsets.encode(),
         g.ndim,
-        (ctypes.c_int64 * len(sizes))(*sizes),
-        (ctypes.c_int64 * len(windows))(*windows),
+        int64s(shape.batch, *g.size, shape.channels),
+        int64s(*g.kernel, *g.stride, *low, *high, *g.dilation),
         ctypes.c_int64(shape.byte_offset),
     )
     return json.loads(launches)
+
+
+def int64s(*values: int) -> ctypes.Array:
+    return (ctypes.c_int64 * len(values))(*values)
 
 
 def template_arguments(launch: dict) -> tuple[str, int, int]:
@@ -258,3 +260,17 @@ def test_a_narrow_index_is_found(library: ctypes.CDLL):
     (launch,) = make_plan(library, "max_pool", shape)
     narrow = launch | {"kernel": launch["kernel"].replace("long", "int")}
     assert faults([narrow], "max_pool", shape) == ["32-bit indices"]
+
+
+@pytest.mark.parametrize(("outputs", "index"), [(2047, "int"), (2048, "long")])
+@pytest.mark.parametrize("op", ["max_pool", "max_pool_scatter", "max_pool_gather"])
+def test_adaptive_windows_start_where_products_fit(
+    library: ctypes.CDLL, op: str, outputs: int, index: str
+):
+    """Window o starts at o * in / out, which has no 32-bit dividend for every o."""
+    launches = library.plan(
+        *(f"adaptive_{op}".encode(), b"float32", b"uint32", 1),
+        *(int64s(1, 2**20 - 1, 1), int64s(outputs), ctypes.c_int64(0)),
+    )
+    (launch,) = json.loads(launches)
+    assert f" {index}" in launch["kernel"]

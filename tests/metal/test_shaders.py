@@ -48,6 +48,7 @@ RUNS = {
     "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
+    "other windows": Run(("metal/on_host/test_other_windows.py",)),
     "watch": Run(("metal/on_host/test_watch.py",)),
     "sanitized": Run(
         (AGREEMENT,),

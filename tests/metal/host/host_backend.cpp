@@ -209,7 +209,9 @@ EXPORTED const char* plan(
   auto row = [&](int i) {
     return Window::Sizes(windows + i * axes, windows + (i + 1) * axes);
   };
-  auto window = std::string(op).starts_with("adaptive_")
+  const std::string adaptive = "adaptive_";
+  bool is_adaptive = std::string(op).starts_with(adaptive);
+  auto window = is_adaptive
       ? Window::adaptive("plan", {windows, windows + axes})
       : Window("plan", row(0), row(1), row(2), row(3), row(4));
   Geometry geometry(window, mlx::core::Shape(shape, shape + axes + 2));
@@ -220,5 +222,7 @@ EXPORTED const char* plan(
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
   }
   return metal::json(
-      metal::plan_named(op, geometry, x, y, offsets ? &*offsets : nullptr));
+      metal::plan_named(
+          op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
+          offsets ? &*offsets : nullptr));
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from agreement import Run, agreed, assert_agree, on_kernels, on_shaders
 from hypothesis import given
 from reference import Geometry
 from strategies import FINITE, Case, Data, average_options, cases
@@ -25,12 +25,8 @@ from support import (
     vjp,
 )
 
-from metal import shader_host
-
-Run = Callable[[], list[mx.array]]
-
 METAL_NAMES = {
-    mx.bool_: "uchar",
+    mx.bool_: "bool",
     mx.uint8: "uchar",
     mx.uint16: "ushort",
     mx.uint32: "uint",
@@ -52,59 +48,6 @@ HUGE = 2**31 - 1
 
 def short_name(value: object) -> str | None:
     return str(value).removeprefix("mlx.core.") if type(value) is mx.Dtype else None
-
-
-def on_kernels(run: Run) -> list[mx.array]:
-    shader_host.run_shaders(False)
-    outputs = run()
-    mx.eval(outputs)
-    assert shader_host.take_records() == []
-    return outputs
-
-
-def on_shaders(run: Run, order: str) -> tuple[list[mx.array], list[str]]:
-    """The outputs, and the kernels launched."""
-    shader_host.run_shaders(True, order)
-    outputs = run()
-    mx.eval(outputs)
-    records = shader_host.take_records()
-    assert not [record for record in records if record["error"]]
-    return outputs, [record["kernel"] for record in records]
-
-
-def bits(a: mx.array) -> np.ndarray:
-    return np.array(mx.view(a.reshape(-1, 1), mx.uint8)) if a.size else np.zeros(0)
-
-
-def assert_same_bits(actual: mx.array, expected: mx.array) -> None:
-    """But for those of a NaN."""
-    assert actual.dtype == expected.dtype and actual.shape == expected.shape
-    if mx.issubdtype(actual.dtype, mx.floating):
-        nan = mx.isnan(expected)
-        np.testing.assert_array_equal(np.array(mx.isnan(actual)), np.array(nan))
-        zero = mx.zeros_like(expected)
-        actual, expected = mx.where(nan, zero, actual), mx.where(nan, zero, expected)
-    np.testing.assert_array_equal(bits(actual), bits(expected))
-
-
-def agreed(run: Run) -> tuple[list[tuple[mx.array, mx.array]], list[str]]:
-    """Each output of shaders and kernels, and the shaders' kernels.
-
-    Whatever the order of the threads, the shaders give the very same bits.
-    """
-    expected = on_kernels(run)
-    actual, kernels = on_shaders(run, shader_host.ORDERS[0])
-    for order in shader_host.ORDERS[1:]:
-        for first, other in zip(actual, on_shaders(run, order)[0], strict=True):
-            np.testing.assert_array_equal(bits(first), bits(other))
-    return list(zip(actual, expected, strict=True)), kernels
-
-
-def assert_agree(run: Run) -> list[str]:
-    outputs, kernels = agreed(run)
-    for actual, expected in outputs:
-        assert_same_bits(actual, expected)
-    return kernels
 
 
 def parts(a: mx.array) -> mx.array:
@@ -259,10 +202,9 @@ def test_every_variant_of_max_pool(variant: Variant):
     g = variant.geometry
     seen = assert_agree(maxima(variant.array(g.size), g))
     name, word = METAL_NAMES[variant.dtype], WORDS[variant.dtype.size]
-    summed = "bool" if variant.dtype == mx.bool_ else name
     assert set(seen) == {
         variant.kernel("max_pool", name, "uchar"),
-        variant.kernel("max_pool_scatter", summed, "uchar"),
+        variant.kernel("max_pool_scatter", name, "uchar"),
         f"max_pool_gather<{word}, uchar, {variant.index}>",
         f"max_pool_gather<uint, uchar, {variant.index}>",
     }
