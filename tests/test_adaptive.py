@@ -452,6 +452,39 @@ def test_windows_about_the_limits_of_an_offset_type(size, output):
     check_derivatives(fixed(adaptive_max_pool, g), x, derivative("max", x, g))
 
 
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [
+        *((65_537, 40_000), (40_000, 65_537), (90_001, 90_000)),
+        *((46_341, 46_340), (46_340, 46_341)),  # just short of 2**31
+    ],
+)
+def test_axes_whose_product_is_about_the_limit_of_32_bits(size: int, count: int):
+    """Window o starts at o * size / count."""
+    o = np.arange(count, dtype=np.int64)
+    first, last = o * size // count, -(-(o + 1) * size // count) - 1
+    rising = mx.arange(size, dtype=mx.float32).reshape(1, size, 1)
+    x = mx.concatenate([rising, -rising], -1)
+    values, indices = adaptive_op("max", 1)(x, count, return_indices=True)
+    expected = np.stack([last, first], -1)
+    np.testing.assert_array_equal(exact(indices)[0], expected)
+    assert_same(values, (expected * [1.0, -1.0])[None])
+    middle = (first + last) / 2
+    y = adaptive_op("avg", 1)(x, count)
+    np.testing.assert_allclose(exact(y)[0, :, 0], middle, rtol=1e-6)
+    dx = mx.grad(lambda x: adaptive_op("max", 1)(x, count).sum())(x)
+    for channel, winners in enumerate((last, first)):
+        wins = np.bincount(winners, minlength=size)
+        np.testing.assert_array_equal(exact(dx)[0, :, channel], wins)
+    shares = np.zeros(size)
+    np.add.at(shares, first, 1 / (last - first + 1))
+    for further in range(1, (last - first).max() + 1):
+        inside = first + further <= last
+        np.add.at(shares, (first + further)[inside], 1 / (last - first + 1)[inside])
+    dx = mx.grad(lambda x: adaptive_op("avg", 1)(x, count).sum())(x)
+    np.testing.assert_allclose(exact(dx)[0, :, 1], shares, rtol=1e-5)
+
+
 def test_planes_too_large_for_indices():
     x = mx.broadcast_to(mx.zeros((1, 1, 1, 1), mx.uint8), (1, 2**16, 2**16, 1))
     with pytest.raises(ValueError, match=r"^\[adaptive_max_pool2d\] "):
