@@ -45,6 +45,15 @@ RUNS = {
         # on_host/ has 64-bit indices in arrays that are small.
         leaving_out="more_than_2_to_the_31_elements",
     ),
+    "surface": Run(
+        (
+            "test_adaptive.py",
+            "test_min_pool.py",
+            "test_unpool.py",
+            "test_named_padding.py",
+        ),
+        leaving_out="a_long_plane",
+    ),
     "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
