@@ -165,6 +165,16 @@ def test_avg_pool(dtype: str, name: str, count_include_pad: bool, divisor: int |
         assert_same(ours, torch_avg(q, *arguments))
 
 
+@pytest.mark.parametrize("count_include_pad", [False, True])
+@EACH_DTYPE
+def test_avg_pool_over_one_axis(dtype: str, count_include_pad: bool):
+    values = integers((2, 17, VECTOR - 1), dtype)
+    arguments = (4, 3, 2, True, count_include_pad)
+    ours = mlx_pooling.quantized_avg_pool1d(of_mlx(values, 0.1, 3, dtype), *arguments)
+    q = of_torch(values, 0.1, 3, dtype)
+    assert_same(ours, torch.nn.functional.avg_pool1d(q, *arguments))
+
+
 def windows_of_pairs(dtype: str) -> np.ndarray:
     """(65536, 2): every pair of 8-bit integers."""
     low, high = limits(dtype)
