@@ -319,12 +319,17 @@ array composed_max_unpool(
   return mx::reshape(y, y_shape, s);
 }
 
-array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {
-  auto total = accumulable(x, s);
-  auto zero = array(0.0f, total.dtype());
+array composed_sum_pool(const array& x, const Window& window, mx::Stream s) {
+  auto total = x;
+  auto zero = array(0, x.dtype());
   for (auto& axis : pooled_axes(x, window)) {
     total = mx::sum(windows_along(total, axis, zero, s), -1, false, s);
   }
+  return total;
+}
+
+array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {
+  auto total = composed_sum_pool(accumulable(x, s), window, s);
   auto average = mx::divide(total, divisors(x, window, total.dtype(), s), s);
   return mx::astype(average, x.dtype(), s);
 }

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import mlx_pooling
 import numpy as np
+from mlx_pooling import _ext
+from mlx_pooling._arguments import make_window
 from reference import Adaptive, Geometry
 
 Op = Callable[..., mx.array]
@@ -101,6 +103,13 @@ def avg_pool(
         dilation=g.dilation,
         **options,
     )
+
+
+def sum_pool(x: mx.array, g: Geometry) -> mx.array:
+    """Of int32 or int64, by the kernels of averages."""
+    sizes = (g.kernel, g.stride, g.padding, g.dilation)
+    window = make_window("sum_pool", g.ndim, *sizes, ceil_mode=g.ceil_mode)
+    return _ext.sum_pool(x, window)
 
 
 def fixed(op: Op, *args, **kwargs) -> Callable[[mx.array], mx.array]:

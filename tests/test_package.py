@@ -29,6 +29,10 @@ LAYERS = [
     *over_axes("MinPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "LPPool", "MaxUnpool"),
 ]
 GLOBALS = over_axes("GlobalAvgPool", "GlobalMaxPool")
+QUANTIZED = [
+    "quantize_per_tensor",
+    *over_axes("quantized_max_pool", "quantized_avg_pool"),
+]
 CONVERSIONS = ["convert", "patch_mlx_nn", "revert"]
 FOLDER = Path(mlx_pooling.__file__).parent
 
@@ -110,7 +114,8 @@ def test_version():
 
 
 def test_public_names():
-    expected = {*FUNCTIONS, *LAYERS, *GLOBALS, *CONVERSIONS, "composed"}
+    functions = {*FUNCTIONS, *QUANTIZED, *CONVERSIONS, "composed"}
+    expected = {*functions, *LAYERS, *GLOBALS, "QuantizedArray"}
     assert set(mlx_pooling.__all__) - {"__version__"} == expected
     public = {name for name in vars(mlx_pooling) if not name.startswith("_")}
     modules = {name for name in public if inspect.ismodule(getattr(mlx_pooling, name))}
@@ -142,11 +147,11 @@ def test_nothing_of_mlx_is_copied_beside_the_extension():
     assert not [p for p in FOLDER.rglob("*") if "libmlx" in p.name]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *LAYERS])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *LAYERS, *QUANTIZED, "QuantizedArray"])
 def test_docstrings(name: str):
     public = getattr(mlx_pooling, name)
     doc = inspect.getdoc(public)
-    sections = ["Args:", "Raises:"] + (["Returns:"] if name in FUNCTIONS else [])
+    sections = ["Args:", "Raises:"] + (["Returns:"] if name.islower() else [])
     for section in sections:
         assert f"\n{section}\n" in doc, section
     arguments = doc.split("Args:")[1].split("\n\n")[0]

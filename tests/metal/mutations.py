@@ -43,6 +43,7 @@ MUTATIONS = {
         ("o * in / out : o * stride - pad_lo", "o * in / out : o * stride"),
         ("o * in / out : o * stride - pad_lo", "o * (in / out) : o * stride - pad_lo"),
         ("((o + 1) * in - 1) / out + 1 - start", "((o + 1) * in) / out - start"),
+        ("using type = T;", "using type = float;"),
         ("bool is_nan(T v) {\n  return v != v;", "bool is_nan(T v) {\n  return v < v;"),
         ("Index(thread_at.y) * TW", "Index(thread_at.y) * V"),
         ("Index(thread_at.z) + Index(first_row)", "Index(thread_at.z + 0 * first_row)"),
@@ -139,6 +140,9 @@ MUTATIONS = {
             "window_divisor<A, Index>(p, d, h, 0)",
         ),
     ],
+    "csrc/ops.cpp": [
+        ("undivided.divisor_override = 1;", "undivided.divisor_override = 2;"),
+    ],
     "csrc/metal/launch.h": [
         ("stride_d,\n  stride_h,", "stride_h,\n  stride_d,"),
         (
@@ -187,6 +191,7 @@ MUTATIONS = {
 
 TESTS = (
     "tests/test_survey_bugs.py",
+    "tests/test_quantized.py",
     "tests/test_indices.py",
     "tests/test_layout.py",
     "tests/test_gradients.py",

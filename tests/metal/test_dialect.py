@@ -40,6 +40,7 @@ ELEMENTS = {
     "float": 4,
 }
 FLOATS = ("half", "bfloat", "float")
+SUMMED = ("int", "long")  # besides floats, and only forward
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
 TILES = (1, 4)
@@ -69,10 +70,10 @@ def max_kernels(name: str) -> list[str]:
     ]
 
 
-def avg_kernels(name: str) -> list[str]:
+def avg_kernels(name: str, types: tuple[str, ...]) -> list[str]:
     return [
         f"{name}<{t}, {index}, {v}, {tile}>"
-        for t in FLOATS
+        for t in types
         for v, index, tile in product(vectors(ELEMENTS[t]), INDEX, TILES)
     ]
 
@@ -93,8 +94,8 @@ FAMILIES = {
         name: [f"{name}<{index}>" for index in INDEX]
         for name in ("unpool_clear", "unpool_claim", "unpool_settle")
     },
-    "avg_pool": avg_kernels("avg_pool"),
-    "avg_pool_grad": avg_kernels("avg_pool_grad"),
+    "avg_pool": avg_kernels("avg_pool", (*FLOATS, *SUMMED)),
+    "avg_pool_grad": avg_kernels("avg_pool_grad", FLOATS),
 }
 # Enough to see that a fault is found.
 SAMPLES = [
@@ -105,6 +106,7 @@ SAMPLES = [
     "unpool_claim<int>",
     "unpool_settle<long>",
     "avg_pool<bfloat, int, 4, 1>",
+    "avg_pool<long, int, 2, 1>",
     "avg_pool_grad<float, long, 4, 4>",
 ]
 

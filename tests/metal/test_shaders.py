@@ -36,7 +36,7 @@ class Run:
 # Longest first.
 RUNS = {
     "forward": Run(
-        ("test_forward.py", "test_indices.py", "test_layout.py"),
+        ("test_forward.py", "test_indices.py", "test_layout.py", "test_quantized.py"),
         # Watched accesses are slow; on_host/ has windows as wide with fewer taps.
         leaving_out="about_the_limits_of_an_offset_type",
     ),
