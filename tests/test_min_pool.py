@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 
 import mlx.core as mx
 import mlx_pooling
@@ -232,6 +233,18 @@ def test_the_gradient_goes_to_a_nan():
     x = mx.array([1.0, float("nan"), -5.0, float("nan"), 2.0]).reshape(1, 5, 1)
     dx = mx.grad(lambda x: min_op(1)(x, 5).sum())(x)
     np.testing.assert_array_equal(exact(dx).ravel(), [0, 0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("op", [min_op, max_op])
+@pytest.mark.parametrize("context", [nullcontext, mlx_pooling.composed])
+def test_a_nan_cotangent_reaches_only_the_winner(context, op):
+    x = mx.arange(8.0).reshape(1, 8, 1)
+    dy = mx.array([float("nan"), 1.0, float("inf"), 1.0]).reshape(1, 4, 1)
+    with context():
+        dx = exact(vjp(fixed(op(1), 2), x, dy)).reshape(4, 2)
+    winner = 0 if op is min_op else 1
+    np.testing.assert_array_equal(dx[:, winner], [np.nan, 1, np.inf, 1])
+    np.testing.assert_array_equal(dx[:, 1 - winner], 0)
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)

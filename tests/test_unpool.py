@@ -392,6 +392,17 @@ def test_higher_orders_and_mixed_modes(drawn, seed: int):
     check_mixed_modes(f, x, unpooling(indices, size))
 
 
+@pytest.mark.parametrize("context", [nullcontext, mlx_pooling.composed])
+def test_a_nan_cotangent_of_what_was_not_written_reaches_nothing(context):
+    """As that of a square root is where the plane is 0."""
+    x = mx.array([4.0, 9.0]).reshape(1, 2, 1)
+    indices = mx.array([1, 2]).reshape(1, 2, 1)
+    f = fixed(unpool_op(1), indices, 2)
+    dy = mx.array([float("nan"), 1.0, 2.0, float("inf")]).reshape(1, 4, 1)
+    with context():
+        assert_same(vjp(f, x, dy), np.array([1.0, 2.0]).reshape(1, 2, 1))
+
+
 def test_indices_carry_no_gradient():
     indices = mx.array([0, 3], mx.int32).reshape(1, 2, 1)
     x = mx.array([2.0, 5.0]).reshape(1, 2, 1)
