@@ -906,8 +906,8 @@ def lp_pool1d(
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.functional.lp_pool1d``, on channels-last
-    arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool1d``, on
+    channels-last arrays.
 
     Args:
         x (array): Shape ``(N, L, C)`` or ``(L, C)``; any real dtype.
@@ -954,8 +954,8 @@ def lp_pool2d(
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.functional.lp_pool2d``, on channels-last
-    arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool2d``, on
+    channels-last arrays.
 
     Args:
         x (array): Shape ``(N, H, W, C)`` or ``(H, W, C)``; any real dtype.
@@ -1002,8 +1002,8 @@ def lp_pool3d(
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.functional.lp_pool3d``, on channels-last
-    arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool3d``, on
+    channels-last arrays.
 
     Args:
         x (array): Shape ``(N, D, H, W, C)`` or ``(D, H, W, C)``; any real dtype.
