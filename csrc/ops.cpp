@@ -204,4 +204,14 @@ array avg_pool(
                      : avg_pool_node(input, window, s);
 }
 
+array sum_pool(
+    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
+  auto s = mx::to_stream(stream_or_device);
+  check(x, window, s);
+  auto undivided = window;
+  undivided.divisor_override = 1;
+  return composes(s) ? composed_sum_pool(x, window, s)
+                     : avg_pool_node(x, undivided, s);
+}
+
 } // namespace mlx_pooling

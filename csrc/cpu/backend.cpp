@@ -1,7 +1,9 @@
 #include "backend.h"
 
+#include "cpu/fold.h"
 #include "cpu/gather.h"
 #include "cpu/kernels.h"
+#include "cpu/method.h"
 #include "cpu/parallel.h"
 #include "cpu/unpool.h"
 #include "mlx/backend/cpu/encoder.h"
@@ -15,20 +17,35 @@ namespace {
 using mx::array;
 
 template <typename T>
-using Kernel = void (*)(const T& task, int64_t begin, int64_t end);
+using Kernel =
+    std::type_identity_t<void (*)(const T& task, int64_t begin, int64_t end)>;
 
 template <typename T>
-void run(Kernel<T> kernel, const T& task, int64_t positions, int64_t bytes) {
-  cpu::parallel_for(positions, bytes, [&](int64_t begin, int64_t end) {
+void run(
+    const T& task,
+    int64_t positions,
+    int64_t bytes,
+    Kernel<T> walk,
+    Kernel<T> by_units) {
+  auto kernel = task.tiling ? by_units : walk;
+  auto count = task.tiling ? task.tiling->units() : positions;
+  cpu::parallel_for(count, bytes, [&](int64_t begin, int64_t end) {
     kernel(task, begin, end);
   });
 }
 
 cpu::Task
 task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
-  return {
-      std::move(links), geometry.channels, from.dtype().val(),
-      from.data<void>(), to.data<void>()};
+  return {std::move(links),  geometry.channels, from.dtype().val(),
+          from.data<void>(), to.data<void>(),   std::nullopt};
+}
+
+void choose_sweep(cpu::Task& task, const Geometry& geometry, bool with_taps) {
+  auto method = cpu::method_of_reduction(task.links, with_taps);
+  if (method == cpu::Method::sweep) {
+    task.tiling =
+        cpu::Tiling::sweep(task.links, geometry.batch, geometry.channels);
+  }
 }
 
 // Keeps the data pointer, not the graph node, as MLX's own ops do.
@@ -55,10 +72,13 @@ class CpuBackend : public Backend {
       offsets_data = offsets->data<void>();
     }
     encoder.dispatch([=, x = weak(x), y = weak(y)]() mutable {
-      run(cpu::kernels().max_pool,
-          {task(cpu::Links::windows(geometry), geometry, x, y),
-           geometry.minimum, offsets_dtype, offsets_data},
-          geometry.outputs(), x.nbytes() + y.nbytes());
+      auto g = cpu::folded(geometry);
+      cpu::MaxTask max{
+          task(cpu::Links::windows(g), g, x, y), g.minimum, offsets_dtype,
+          offsets_data, std::nullopt};
+      choose_sweep(max, g, offsets_data != nullptr);
+      run(max, g.outputs(), x.nbytes() + y.nbytes(), cpu::kernels().max_pool,
+          cpu::kernels().max_sweep);
     });
   }
 
@@ -74,10 +94,16 @@ class CpuBackend : public Backend {
     encoder.set_output_array(dx);
     encoder.dispatch(
         [=, offsets = weak(offsets), dy = weak(dy), dx = weak(dx)]() mutable {
-          run(cpu::kernels().max_pool_scatter,
-              {task(cpu::Links::covers(geometry), geometry, dy, dx),
-               geometry.minimum, offsets.dtype().val(), offsets.data<void>()},
-              geometry.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes());
+          auto g = cpu::folded(geometry);
+          cpu::MaxTask max{
+              task(cpu::Links::covers(g), g, dy, dx), g.minimum,
+              offsets.dtype().val(), offsets.data<void>(), std::nullopt};
+          if (method_of_scatter(max.links, g) == cpu::Method::winners) {
+            max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
+            max.winners.emplace(g);
+          }
+          run(max, g.inputs(), offsets.nbytes() + dy.nbytes() + dx.nbytes(),
+              cpu::kernels().max_pool_scatter, cpu::kernels().max_pool_winners);
         });
   }
 
@@ -125,10 +151,12 @@ class CpuBackend : public Backend {
     encoder.set_input_array(x);
     encoder.set_output_array(y);
     encoder.dispatch([=, x = weak(x), y = weak(y)]() mutable {
-      run(cpu::kernels().avg_pool,
-          {task(cpu::Links::windows(geometry), geometry, x, y),
-           cpu::Divisor(geometry)},
-          geometry.outputs(), x.nbytes() + y.nbytes());
+      auto g = cpu::folded(geometry);
+      cpu::AvgTask avg{
+          task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false};
+      choose_sweep(avg, g, false);
+      run(avg, g.outputs(), x.nbytes() + y.nbytes(), cpu::kernels().avg_pool,
+          cpu::kernels().avg_sweep);
     });
   }
 
@@ -141,10 +169,12 @@ class CpuBackend : public Backend {
     encoder.set_input_array(dy);
     encoder.set_output_array(dx);
     encoder.dispatch([=, dy = weak(dy), dx = weak(dx)]() mutable {
-      run(cpu::kernels().avg_pool_grad,
-          {task(cpu::Links::covers(geometry), geometry, dy, dx),
-           cpu::Divisor(geometry)},
-          geometry.inputs(), dy.nbytes() + dx.nbytes());
+      auto g = cpu::folded(geometry);
+      cpu::AvgTask avg{
+          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
+      choose_sweep(avg, g, false);
+      run(avg, g.inputs(), dy.nbytes() + dx.nbytes(),
+          cpu::kernels().avg_pool_grad, cpu::kernels().avg_sweep);
     });
   }
 };

@@ -2,9 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cpu/links.h"
+#include "cpu/tiling.h"
+#include "cpu/winners.h"
 #include "geometry.h"
 #include "mlx/dtype.h"
 
@@ -26,24 +29,31 @@ struct Task {
   mlx::core::Dtype::Val dtype;
   const void* from;
   void* to;
+  std::optional<Tiling> tiling; // of kernels that work by units
 };
 
 struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
   void* offsets; // written by max_pool, if not null; read by max_pool_scatter
+  std::optional<Winners> winners; // of max_pool_winners
 };
 
 struct AvgTask : Task {
   Divisor divisor;
+  bool adjoint; // divide what comes from a window, not what goes to it
 };
 
-// The kernels compute positions [begin, end) of `to` on the calling thread.
+// The kernels compute positions [begin, end) of `to`, or units [begin, end) of
+// the tiling where there is one, on the calling thread.
 struct Kernels {
   void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
   void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
 };
 
 // Those for the best instruction set of the running CPU.
@@ -56,8 +66,12 @@ const Kernels& kernels();
   void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end); \
   void avg_pool(const AvgTask& task, int64_t begin, int64_t end);         \
   void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
+  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
+  void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);        \
+  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end); \
   inline constexpr Kernels kernels{                                       \
-      max_pool, max_pool_scatter, avg_pool, avg_pool_grad};               \
+      max_pool,  max_pool_scatter, avg_pool,        avg_pool_grad,        \
+      max_sweep, avg_sweep,        max_pool_winners};                     \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "geometry.h"
@@ -18,18 +19,53 @@ struct Link {
   int64_t tap;
 };
 
+struct Range {
+  int64_t begin;
+  int64_t end;
+
+  int64_t size() const {
+    return end - begin;
+  }
+};
+
 // The links of every position of one axis, so that kernels divide nothing.
 struct AxisLinks {
   std::vector<Link> of;
   int64_t other_size;
   int64_t step;
   int64_t tap_step;
+  int64_t kernel;
+  // Where neighbours have neighbouring links: position o is linked to `kernel`
+  // others from o + origin in steps of `step`, less those beyond the ends.
+  std::optional<int64_t> origin;
   // Of adaptive covers, whose taps are no progression: Link::tap counts from
   // where each window starts.
   std::vector<int64_t> starts;
 
+  // Facts about all links: the largest stretch from the first position of one
+  // to its last, whether some are empty, and whether the others' first and
+  // last positions never step back.
+  int64_t span;
+  bool some_empty;
+  bool in_order;
+  // Where large windows are made up of blocks (see ItemPass), their length;
+  // else 0. A window consists of at most `parts` parts.
+  int64_t block;
+  int64_t parts;
+
   int64_t size() const {
     return static_cast<int64_t>(of.size());
+  }
+
+  // Whether to join windows of single elements by blocks too: that costs some
+  // operations for each of the others, not one for each tap.
+  bool in_blocks() const {
+    return block > 0 && span * size() > 4 * other_size + 3 * size();
+  }
+
+  int64_t last(int64_t position) const {
+    const Link& link = of[position];
+    return link.count > 0 ? link.first + (link.count - 1) * step : -1;
   }
 
   // The tap of the k-th position of a link, which is `other`.
@@ -37,6 +73,9 @@ struct AxisLinks {
     return link.tap + (starts.empty() ? k * tap_step : -starts[other]);
   }
 };
+
+// All that positions `of` are linked to; never empty.
+Range linked(const AxisLinks& links, Range of);
 
 struct Links {
   static Links windows(const Geometry& geometry); // from outputs to inputs

@@ -64,6 +64,16 @@ from .layers import (  # noqa: E402
     MinPool2d,
     MinPool3d,
 )
+from .quantized import (  # noqa: E402
+    QuantizedArray,
+    quantize_per_tensor,
+    quantized_avg_pool1d,
+    quantized_avg_pool2d,
+    quantized_avg_pool3d,
+    quantized_max_pool1d,
+    quantized_max_pool2d,
+    quantized_max_pool3d,
+)
 
 __version__ = _metadata.version("mlx-pooling")
 
@@ -95,6 +105,7 @@ __all__ = [
     "MinPool1d",
     "MinPool2d",
     "MinPool3d",
+    "QuantizedArray",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -119,5 +130,12 @@ __all__ = [
     "min_pool2d",
     "min_pool3d",
     "patch_mlx_nn",
+    "quantize_per_tensor",
+    "quantized_avg_pool1d",
+    "quantized_avg_pool2d",
+    "quantized_avg_pool3d",
+    "quantized_max_pool1d",
+    "quantized_max_pool2d",
+    "quantized_max_pool3d",
     "revert",
 ]

@@ -43,6 +43,7 @@ MUTATIONS = {
         ("o * in / out : o * stride - pad_lo", "o * in / out : o * stride"),
         ("o * in / out : o * stride - pad_lo", "o * (in / out) : o * stride - pad_lo"),
         ("((o + 1) * in - 1) / out + 1 - start", "((o + 1) * in) / out - start"),
+        ("using type = T;", "using type = float;"),
         ("bool is_nan(T v) {\n  return v != v;", "bool is_nan(T v) {\n  return v < v;"),
         ("Index(thread_at.y) * TW", "Index(thread_at.y) * V"),
         ("Index(thread_at.z) + Index(first_row)", "Index(thread_at.z + 0 * first_row)"),
@@ -57,10 +58,7 @@ MUTATIONS = {
         ("dilation_d, clip_rows", "dilation_d, clip_columns"),
         ("dilation_h, clip_rows, adaptive_h", "dilation_h, clip_rows, false"),
         ("(TH - 1) * stride_h + kernel_h", "kernel_h"),
-        (
-            "kernel_w, dilation_w, clip_columns",
-            "kernel_w - 1, dilation_w, clip_columns",
-        ),
+        ("(TW - 1) * stride_w + kernel_w,", "(TW - 1) * stride_w + kernel_w - 1,"),
         ("column * dilation_w", "column * dilation_h"),
         ("row * dilation_h", "row * dilation_w"),
         ("has_none(tile.taps_d) || has_none(tile.rows)", "has_none(tile.taps_d)"),
@@ -192,6 +190,9 @@ MUTATIONS = {
         ("p, at.first + t, w) >= 0", "p, at.first + t, w) > 0"),
         ("at.d, at.h, w)", "at.d, at.h, 0)"),
     ],
+    "csrc/ops.cpp": [
+        ("undivided.divisor_override = 1;", "undivided.divisor_override = 2;"),
+    ],
     "csrc/metal/launch.h": [
         ("stride_d,\n  stride_h,", "stride_h,\n  stride_d,"),
         (
@@ -257,6 +258,7 @@ MUTATIONS = {
 
 TESTS = (
     "tests/test_survey_bugs.py",
+    "tests/test_quantized.py",
     "tests/test_indices.py",
     "tests/test_layout.py",
     "tests/test_gradients.py",

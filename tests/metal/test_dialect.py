@@ -41,6 +41,7 @@ ELEMENTS = {
     "float": 4,
 }
 FLOATS = ("half", "bfloat", "float")
+SUMMED = ("int", "long")  # besides floats, and only forward
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
 WINDOW_TILES = ("1, 1", "1, 4", "2, 2", "2, 4")
@@ -73,10 +74,10 @@ def max_kernels(name: str, tiles: tuple[str, ...]) -> list[str]:
     ]
 
 
-def avg_kernels(name: str, tiles: tuple[str, ...]) -> list[str]:
+def avg_kernels(name: str, types: tuple[str, ...], tiles: tuple[str, ...]) -> list[str]:
     return [
         f"{name}<{t}, {index}, {v}, {tile}>"
-        for t in FLOATS
+        for t in types
         for v, index, tile in product(vectors(ELEMENTS[t]), INDEX, tiles)
     ]
 
@@ -98,10 +99,10 @@ def scatter_sweeps(name: str) -> list[str]:
     ]
 
 
-def avg_sweeps(name: str) -> list[str]:
+def avg_sweeps(name: str, types: tuple[str, ...]) -> list[str]:
     return [
         f"{name}<{a}, {b}, {index}, {v}, {strip}>"
-        for a, b in passes(FLOATS)
+        for a, b in passes(types)
         for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, STRIPS)
     ]
 
@@ -124,10 +125,10 @@ FAMILIES = {
         name: [f"{name}<{index}>" for index in INDEX]
         for name in ("unpool_clear", "unpool_claim", "unpool_settle")
     },
-    "avg_pool": avg_kernels("avg_pool", WINDOW_TILES),
-    "avg_sweep": avg_sweeps("avg_sweep"),
-    "avg_pool_grad": avg_kernels("avg_pool_grad", COVER_TILES),
-    "avg_grad_sweep": avg_sweeps("avg_grad_sweep"),
+    "avg_pool": avg_kernels("avg_pool", (*FLOATS, *SUMMED), WINDOW_TILES),
+    "avg_sweep": avg_sweeps("avg_sweep", (*FLOATS, *SUMMED)),
+    "avg_pool_grad": avg_kernels("avg_pool_grad", FLOATS, COVER_TILES),
+    "avg_grad_sweep": avg_sweeps("avg_grad_sweep", FLOATS),
 }
 # Enough to see that a fault is found.
 SAMPLES = [
@@ -142,6 +143,7 @@ SAMPLES = [
     "avg_pool<bfloat, int, 4, 1, 1>",
     "avg_sweep<float, half, int, 4, 8>",
     "avg_grad_sweep<bfloat, float, int, 4, 8>",
+    "avg_pool<long, int, 2, 1, 1>",
     "avg_pool_grad<float, long, 4, 4>",
 ]
 

@@ -36,7 +36,7 @@ class Run:
 # Longest first.
 RUNS = {
     "forward": Run(
-        ("test_forward.py", "test_indices.py", "test_layout.py"),
+        ("test_forward.py", "test_indices.py", "test_layout.py", "test_quantized.py"),
         # Watched accesses are slow; on_host/ has windows as wide with fewer taps.
         leaving_out="about_the_limits_of_an_offset_type",
     ),
@@ -44,6 +44,15 @@ RUNS = {
         ("test_gradients.py", "test_transforms.py", "test_survey_bugs.py"),
         # on_host/ has 64-bit indices in arrays that are small.
         leaving_out="more_than_2_to_the_31_elements",
+    ),
+    "surface": Run(
+        (
+            "test_adaptive.py",
+            "test_min_pool.py",
+            "test_unpool.py",
+            "test_named_padding.py",
+        ),
+        leaving_out="a_long_plane",
     ),
     "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),

@@ -22,6 +22,7 @@ from support import (
     geometry,
     jvp,
     max_pool,
+    sum_pool,
     vjp,
 )
 
@@ -43,6 +44,7 @@ METAL_NAMES = {
 WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
 AVG_DTYPES = (*FLOATS, mx.complex64)
+SUM_DTYPES = (mx.int32, mx.int64)
 HUGE = 2**31 - 1
 
 
@@ -136,6 +138,16 @@ def test_averages_of_exact_sums_agree_to_the_bit(dtype: mx.Dtype):
     for (i, g), override in product(enumerate(GEOMETRIES.values()), (None, 4, -1)):
         x = Data("ties", i).array((2, *g.size, 5), dtype)
         assert_agree(lambda: [avg_pool(x, g, divisor_override=override)])  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", SUM_DTYPES, ids=short_name)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 16, 17, 32])
+def test_sums(dtype: mx.Dtype, channels: int):
+    for i, g in enumerate(GEOMETRIES.values()):
+        # So large that neither float32 nor, of int64, float64 could sum them.
+        large = 2 ** (8 * dtype.size - 8) + 1
+        x = Data("ties", i).array((2, *g.size, channels), dtype) * large
+        assert_agree(lambda: [sum_pool(x, g)])  # noqa: B023
 
 
 @given(case=cases())
@@ -234,6 +246,21 @@ def test_every_variant_of_avg_pool(variant: Variant):
         variant.over_windows("avg_pool", name),
         variant.over_inputs("avg_pool_grad", name),
     }
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        Variant(dtype, width, tiled, index)
+        for dtype, index in product(SUM_DTYPES, ("int", "long"))
+        for width, tiled in product(widths(dtype), (False, True))
+    ],
+    ids=variant_name,
+)
+def test_every_variant_of_sums(variant: Variant):
+    x = variant.array(variant.geometry.size)
+    seen = assert_agree(lambda: [sum_pool(x, variant.geometry)])
+    assert seen == [variant.over_windows("avg_pool", METAL_NAMES[variant.dtype])]
 
 
 # More taps than an offset of the next smaller type can number, mostly padding.

@@ -11,7 +11,7 @@ import pytest
 from agreement import Run, agreed, assert_agree, on_shaders
 from reference import Geometry
 from strategies import Data
-from support import FLOATS, avg_pool, exact, geometry, jvp, max_pool, vjp
+from support import FLOATS, avg_pool, exact, geometry, jvp, max_pool, sum_pool, vjp
 
 HUGE = 2**31 - 1
 DTYPES = (mx.bool_, mx.uint8, mx.int16, mx.int64, *FLOATS)
@@ -101,6 +101,14 @@ def test_averages(name: str, dtype: mx.Dtype):
         np.testing.assert_allclose(
             exact(dx), exact(expected_dx), rtol=tolerance, atol=tolerance
         )
+
+
+@pytest.mark.parametrize("dtype", [mx.int32, mx.int64], ids=str)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_sums(name: str, dtype: mx.Dtype):
+    g = GEOMETRIES[name]
+    x = Data("ties", 1).array((2, *g.size, 3), dtype) * (2 ** (8 * dtype.size - 16) + 1)
+    assert kinds(assert_agree(lambda: [sum_pool(x, g)])) == {"avg_sweep"}
 
 
 @pytest.mark.parametrize("dtype", [mx.uint8, mx.int64, *FLOATS], ids=str)

@@ -1,0 +1,76 @@
+#include "cpu/kernels.h"
+#include "cpu/sweep.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+// Sums of windows are divided when they are stored; of cotangents each is
+// divided when it is loaded, unless all by the same.
+template <typename T>
+class AvgEnds {
+ public:
+  using Op = Sum<T>;
+  using Value = typename Op::Value;
+
+  explicit AvgEnds(const AvgTask& task)
+      : task_(task), uniform_(divisor_at<Value>(task.divisor, 0, 0, 0)) {}
+
+  bool reads_by_position() const {
+    return task_.adjoint && !task_.divisor.is_uniform;
+  }
+  bool writes_by_position() const {
+    return !task_.adjoint && !task_.divisor.is_uniform;
+  }
+
+  void read(int64_t position, int64_t at, int64_t count, Value* values) const {
+    auto* x =
+        static_cast<const T*>(task_.from) + position * task_.channels + at;
+    auto divisor = reads_by_position() ? divisor_of(position) : Value{1};
+    for_each_lane<Op::kLanes>(
+        count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+          auto value = load<L>(x + j);
+          store<L>(values + j, divisor == 1 ? value : value / divisor);
+        });
+  }
+
+  template <typename Cells>
+  MLX_POOLING_INLINE void
+  write(int64_t position, int64_t at, int64_t count, Cells cells) const {
+    auto* y = static_cast<T*>(task_.to) + position * task_.channels + at;
+    auto divisor = writes_by_position() ? divisor_of(position)
+        : reads_by_position()           ? Value{1}
+                                        : uniform_;
+    for_each_lane<Op::kLanes>(
+        count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
+          store<L>(y + j, cells(lanes, j).value / divisor);
+        });
+  }
+
+ private:
+  Value divisor_of(int64_t position) const {
+    auto& factors = task_.divisor.factors;
+    int64_t height = factors[1].size();
+    int64_t width = factors[2].size();
+    int64_t depth = factors[0].size();
+    auto row = position / width;
+    return divisor_at<Value>(
+        task_.divisor, row / height % depth, row % height, position % width);
+  }
+
+  const AvgTask& task_;
+  Value uniform_;
+};
+
+} // namespace
+
+void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
+  with_float_type(task.dtype, [&]<typename T>(T) {
+    AvgEnds<T> ends(task);
+    Sweep<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
+        .run(*task.tiling, begin, end);
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

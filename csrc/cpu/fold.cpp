@@ -1,0 +1,38 @@
+#include "cpu/fold.h"
+
+#include <utility>
+
+namespace mlx_pooling::cpu {
+
+namespace {
+
+bool passes_through(const Axis& axis) {
+  return axis.kernel == 1 && axis.stride == 1 && axis.in == axis.out &&
+      axis.pad_lo == 0 && !axis.adaptive;
+}
+
+Axis unit(Axis axis) {
+  axis.in = axis.out = 1;
+  return axis;
+}
+
+} // namespace
+
+Geometry folded(Geometry g) {
+  auto& [depth, height, width] = g.axes;
+  for (int i = 1; i < kMaxSpatialAxes && passes_through(width); ++i) {
+    g.channels *= width.in;
+    auto none = unit(width);
+    width = std::exchange(height, std::exchange(depth, none));
+  }
+  for (auto* axis : {&depth, &height}) {
+    if (!passes_through(*axis)) {
+      break;
+    }
+    g.batch *= axis->in;
+    *axis = unit(*axis);
+  }
+  return g;
+}
+
+} // namespace mlx_pooling::cpu

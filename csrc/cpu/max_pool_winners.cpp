@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "cpu/dispatch.h"
+#include "cpu/kernels.h"
+#include "cpu/pass.h"
+#include "cpu/scratch.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+// Each window hands its cotangent to the input that won it. A unit owns some
+// inputs and visits all windows that reach them, in order, so that what each
+// input adds up does not depend on units either.
+template <typename T, typename Offset>
+class HandOut {
+ public:
+  explicit HandOut(const MaxTask& task) : task_(task) {}
+
+  void run(const Tiling::Unit& unit) {
+    Scratch scratch;
+    auto& axes = task_.links.axes;
+    auto axis = task_.tiling->axis();
+    channels_ = unit.channels;
+    int64_t inner = 1;
+    for (int i = axis + 1; i < kMaxSpatialAxes; ++i) {
+      inner *= axes[i].size();
+    }
+    auto outer = unit.sample * axes[axis].size();
+    begin_ = unit.band.begin * inner;
+    size_ = unit.band.size() * inner;
+    // What is handed to inputs of other units is dropped at the end.
+    totals_ = scratch.take<A>((size_ + 1) * channels_.size());
+    std::fill_n(totals_, size_ * channels_.size(), A{0});
+    hand_out(unit.sample, axis, linked(axes[axis], unit.band));
+    store_totals(outer * inner + begin_);
+  }
+
+ private:
+  using A = Arithmetic<T>;
+
+  void hand_out(int64_t sample, int axis, Range outputs) {
+    auto& [depth, height, width] = task_.links.axes;
+    auto of = [&](int i) {
+      return i == axis ? outputs : Range{0, task_.links.axes[i].other_size};
+    };
+    auto& starts = task_.winners->starts;
+    for (auto d = of(0).begin; d < of(0).end; ++d) {
+      for (auto h = of(1).begin; h < of(1).end; ++h) {
+        auto o = (sample * depth.other_size + d) * height.other_size + h;
+        auto start =
+            (starts[0][d] * height.size() + starts[1][h]) * width.size();
+        for (auto w = of(2).begin; w < of(2).end; ++w) {
+          hand_out_one(
+              (o * width.other_size + w) * task_.channels + channels_.begin,
+              start + starts[2][w] - begin_);
+        }
+      }
+    }
+  }
+
+  void hand_out_one(int64_t at, int64_t start) {
+    auto* dy = static_cast<const T*>(task_.from) + at;
+    auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
+    auto& taps = task_.winners->taps;
+    auto* positions = taps.data();
+    auto none = static_cast<uint64_t>(taps.size() - 1);
+    auto outside = static_cast<uint64_t>(size_);
+    auto count = channels_.size();
+    auto* totals = totals_;
+    for (int64_t c = 0; c < count; ++c) {
+      auto tap = std::min<uint64_t>(offsets[c], none);
+      auto position = static_cast<uint64_t>(start + positions[tap]);
+      auto* total = totals + std::min(position, outside) * count + c;
+      auto sum = mlx_pooling::cpu::MLX_POOLING_ISA::sum<T>(
+          load<1>(total), load<1>(dy + c));
+      store<1>(total, sum);
+    }
+  }
+
+  void store_totals(int64_t position) const {
+    auto count = channels_.size();
+    auto* dx = static_cast<T*>(task_.to) + channels_.begin;
+    bool is_whole = count == task_.channels;
+    auto runs = is_whole ? 1 : size_;
+    auto length = size_ * count / runs;
+    for (int64_t i = 0; i < runs; ++i) {
+      auto* to = dx + (position + i) * task_.channels;
+      auto* from = totals_ + i * length;
+      for_each_lane<kVectorBytes / sizeof(A)>(
+          length, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+            store<L>(to + c, load<L>(from + c));
+          });
+    }
+  }
+
+  const MaxTask& task_;
+  Range channels_;
+  int64_t begin_; // inputs of this unit, as positions in their sample
+  int64_t size_;
+  A* totals_;
+};
+
+} // namespace
+
+void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end) {
+  with_type(task.dtype, [&]<typename T>(T) {
+    with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
+      HandOut<T, Offset> hand_out(task);
+      for (auto u = begin; u < end; ++u) {
+        hand_out.run(task.tiling->unit(u));
+      }
+    });
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,121 @@
+#include <type_traits>
+
+#include "cpu/kernels.h"
+#include "cpu/sweep.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+// Unsigned integers are compared as signed ones, which they become when their
+// highest bit is flipped.
+template <typename T>
+using Compared = std::conditional_t<
+    std::is_integral_v<Arithmetic<T>>,
+    std::make_signed_t<OffsetLane<Arithmetic<T>, uint8_t>>,
+    T>;
+
+template <typename T>
+constexpr auto sign_bit() {
+  using Bits = decltype(order_bits<T>());
+  return Bits(Bits{1} << (8 * sizeof(Bits) - 1));
+}
+
+// What to flip on the way in and out.
+template <typename T>
+auto flips(bool minimum) {
+  auto bits = order_bits<T>();
+  bits = minimum ? bits : 0;
+  if constexpr (std::is_unsigned_v<Arithmetic<T>>) {
+    bits ^= sign_bit<T>();
+  }
+  return bits;
+}
+
+template <typename T, bool kTaps>
+class MaxEnds {
+ public:
+  using Op = Max<T, kTaps>;
+  using Flip = decltype(order_bits<T>());
+
+  MaxEnds(const MaxTask& task, Flip flip) : task_(task), flip_(flip) {}
+
+  static constexpr bool reads_by_position() {
+    return false;
+  }
+  static constexpr bool writes_by_position() {
+    return false;
+  }
+
+  void
+  read(int64_t position, int64_t at, int64_t count, typename Op::Value* values)
+      const {
+    auto* x =
+        static_cast<const T*>(task_.from) + position * task_.channels + at;
+    for_each_lane<Op::kLanes>(
+        count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+          store<L>(values + j, flip<L>(load<L>(x + j)));
+        });
+  }
+
+  template <typename Cells>
+  MLX_POOLING_INLINE void
+  write(int64_t position, int64_t at, int64_t count, Cells cells) const {
+    auto first = position * task_.channels + at;
+    auto* y = static_cast<T*>(task_.to) + first;
+    for_each_lane<Op::kLanes>(
+        count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
+          auto cell = cells(lanes, j);
+          store<L>(y + j, flip<L>(cell.value));
+          if constexpr (kTaps) {
+            write_taps<L>(first + j, cell.tap);
+          }
+        });
+  }
+
+ private:
+  template <int L, typename V>
+  MLX_POOLING_INLINE V flip(V value) const {
+    return flipped(value, broadcast<Flip, L>(flip_));
+  }
+
+  template <int L, typename V>
+  MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
+    switch (task_.offsets_dtype) {
+      case Val::uint8:
+        return write_taps_as<uint8_t, L>(at, taps);
+      case Val::uint16:
+        return write_taps_as<uint16_t, L>(at, taps);
+      default:
+        return write_taps_as<uint32_t, L>(at, taps);
+    }
+  }
+
+  template <typename Offset, int L, typename V>
+  MLX_POOLING_INLINE void write_taps_as(int64_t at, V taps) const {
+    store<L>(static_cast<Offset*>(task_.offsets) + at, resize<Offset, L>(taps));
+  }
+
+  const MaxTask& task_;
+  Flip flip_;
+};
+
+template <typename T, bool kTaps, typename Flip>
+[[gnu::noinline]] void
+sweep(const MaxTask& task, Flip flip, int64_t begin, int64_t end) {
+  MaxEnds<T, kTaps> ends(task, flip);
+  Sweep<Max<T, kTaps>, MaxEnds<T, kTaps>>(task.links, task.channels, ends)
+      .run(*task.tiling, begin, end);
+}
+
+} // namespace
+
+void max_sweep(const MaxTask& task, int64_t begin, int64_t end) {
+  with_type(task.dtype, [&]<typename T>(T) {
+    auto flip = flips<T>(task.minimum);
+    task.offsets ? sweep<Compared<T>, true>(task, flip, begin, end)
+                 : sweep<Compared<T>, false>(task, flip, begin, end);
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "cpu/dispatch.h"
+#include "cpu/links.h"
+#include "cpu/reduce.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Calls visit(Lanes<L>{}, i) so that vectors of L elements from each i cover
+// [0, count). The last may overlap its neighbour.
+template <int L, typename Visit>
+MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
+  if (count < L) {
+    for (int64_t i = 0; i < count; ++i) {
+      visit(Lanes<1>{}, i);
+    }
+    return;
+  }
+  int64_t i = 0;
+  for (; i + L <= count; i += L) {
+    visit(Lanes<L>{}, i);
+  }
+  if (i < count) {
+    visit(Lanes<L>{}, count - L);
+  }
+}
+
+// Calls visit(count), as a compile-time constant where it is small.
+template <typename Visit>
+MLX_POOLING_INLINE void with_count(int64_t count, Visit visit) {
+  switch (count) {
+    case 1:
+      return visit(std::integral_constant<int64_t, 1>{});
+    case 2:
+      return visit(std::integral_constant<int64_t, 2>{});
+    case 3:
+      return visit(std::integral_constant<int64_t, 3>{});
+    default:
+      return visit(count);
+  }
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,169 @@
+#pragma once
+
+#include "cpu/scratch.h"
+#include "cpu/vec.h"
+
+// What sliding windows are reduced with. Cells hold partial results in scratch
+// memory; Cell is L of them in registers. `joined` puts a window before the one
+// that follows it, in row-major order, and is associative.
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+template <typename T>
+struct Sum {
+  using Stored = T;
+  using Value = Arithmetic<T>;
+  static constexpr int kLanes = kVectorBytes / sizeof(Value);
+
+  struct Cells {
+    Value* values;
+
+    Cells operator+(int64_t elements) const {
+      return {values + elements};
+    }
+  };
+
+  template <int L>
+  struct Cell {
+    Vec<Value, L> value;
+  };
+
+  static Cells take(Scratch& scratch, int64_t count) {
+    return {scratch.take<Value>(count)};
+  }
+
+  static constexpr Value identity() {
+    return 0;
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> nothing() {
+    return of<L>(broadcast<Value, L>(0));
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> tap(const Value* values, int64_t) {
+    return of<L>(load<L>(values));
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> read(Cells from) {
+    return of<L>(load<L>(from.values));
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static void write(Cells to, Cell<L> cell) {
+    store<L>(to.values, cell.value);
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
+    a.value += b.value;
+    return a;
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> moved(Cell<L> cell, int64_t) {
+    return cell;
+  }
+
+ private:
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> of(Vec<Value, L> value) {
+    Cell<L> cell;
+    cell.value = value;
+    return cell;
+  }
+};
+
+// The maximum; with taps, also which tap it is: the last NaN, else the first of
+// the largest. Taps count modulo 2^n in their lanes, so that a tap of a window
+// can be kept as one of the whole input until the window's start is subtracted.
+template <typename T, bool kTaps>
+struct Max {
+  using Stored = T;
+  using Value = Arithmetic<T>;
+  using Tap = OffsetLane<Value, uint32_t>;
+  static constexpr int kLanes =
+      kVectorBytes / (kTaps ? sizeof(Tap) : sizeof(Value));
+
+  struct Cells {
+    Value* values;
+    Tap* taps;
+
+    Cells operator+(int64_t elements) const {
+      return {values + elements, taps + (kTaps ? elements : 0)};
+    }
+  };
+
+  template <int L>
+  struct Cell {
+    Vec<Value, L> value;
+    Vec<Tap, kTaps ? L : 1> tap;
+  };
+
+  static Cells take(Scratch& scratch, int64_t count) {
+    return {
+        scratch.take<Value>(count), kTaps ? scratch.take<Tap>(count) : nullptr};
+  }
+
+  static constexpr Value identity() {
+    return lowest<Value>();
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> nothing() {
+    return of<L>(broadcast<Value, L>(identity()));
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> tap(const Value* values, int64_t tap) {
+    return moved<L>(of<L>(load<L>(values)), tap);
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> read(Cells from) {
+    auto cell = of<L>(load<L>(from.values));
+    if constexpr (kTaps) {
+      cell.tap = load<L>(from.taps);
+    }
+    return cell;
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static void write(Cells to, Cell<L> cell) {
+    store<L>(to.values, cell.value);
+    if constexpr (kTaps) {
+      store<L>(to.taps, cell.tap);
+    }
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
+    auto better = replaces(b.value, a.value);
+    a.value = better ? b.value : a.value;
+    if constexpr (kTaps) {
+      a.tap = resize_mask<Tap, L>(better) ? b.tap : a.tap;
+    }
+    return a;
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> moved(Cell<L> cell, int64_t taps) {
+    if constexpr (kTaps) {
+      cell.tap += broadcast<Tap, L>(static_cast<Tap>(taps));
+    }
+    return cell;
+  }
+
+ private:
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> of(Vec<Value, L> value) {
+    Cell<L> cell;
+    cell.value = value;
+    cell.tap = broadcast<Tap, kTaps ? L : 1>(0);
+    return cell;
+  }
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <optional>
+
+#include "cpu/item_pass.h"
+#include "cpu/kernels.h"
+#include "cpu/row_pass.h"
+#include "cpu/tiling.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Reduces windows one axis after the other, the innermost first: taps once
+// joined to a row's winner or sum are not visited again by the windows above
+// and below. `Ends` reads rows of `from` and writes those of `to`:
+//
+//   read(position, at, count, values): `count` elements from channel `at` on
+//   write(position, at, count, cells): as many, cells(Lanes<L>{}, j) from j on
+//   reads_by_position(), writes_by_position(): whether runs of several
+//     positions must not be read or written in one
+//
+// where position is a row-major index of the whole array.
+template <typename Op, typename Ends>
+class Sweep {
+ public:
+  using Cells = typename Op::Cells;
+
+  Sweep(const Links& links, int64_t channels, const Ends& ends)
+      : links_(links), channels_(channels), ends_(ends) {}
+
+  // Units [begin, end).
+  void run(const Tiling& tiling, int64_t begin, int64_t end) {
+    for (auto u = begin; u < end; ++u) {
+      run(tiling, tiling.unit(u));
+    }
+  }
+
+ private:
+  void run(const Tiling& tiling, const Tiling::Unit& unit) {
+    Scratch scratch;
+    sample_ = unit.sample;
+    block_ = unit.channels;
+    auto band = [&](int axis) {
+      return axis == tiling.axis() ? unit.band
+                                   : Range{0, links_.axes[axis].size()};
+    };
+    RowPass<Op> rows(links_.axes[2], band(2), block_.size(), scratch);
+    row_ = band(2);
+    auto width = row_.size() * block_.size();
+    if (tiling.axis() == 2) {
+      auto out = Op::take(scratch, width);
+      load(rows, 0, 0);
+      rows.reduce(out, 0);
+      store(0, 0, out);
+      return;
+    }
+    ItemPass<Op> planes(
+        links_.axes[1], band(1), links_.kernel_width, width, scratch);
+    if (tiling.axis() == 1) {
+      reduce_plane(
+          rows, planes, 0, [&](int64_t h, auto cells) MLX_POOLING_LAMBDA {
+            store(0, h, cells);
+          });
+      return;
+    }
+    auto plane = band(1).size() * width;
+    auto out = Op::take(scratch, plane);
+    ItemPass<Op> volume(
+        links_.axes[0], band(0), links_.kernel_height * links_.kernel_width,
+        plane, scratch);
+    for (auto d = volume.from().begin; d < volume.from().end; ++d) {
+      reduce_plane(
+          rows, planes, d, [&](int64_t h, auto cells) MLX_POOLING_LAMBDA {
+            write(cells, width, volume.tap_base(d), volume.slot(d) + h * width);
+          });
+      volume.push(d, [&](int64_t o, auto cells) MLX_POOLING_LAMBDA {
+        write(cells, plane, 0, out);
+        for (int64_t h = 0; h < band(1).size(); ++h) {
+          store(o, h, out + h * width);
+        }
+      });
+    }
+  }
+
+  template <typename Emit>
+  MLX_POOLING_INLINE void
+  reduce_plane(RowPass<Op>& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
+    planes.restart();
+    for (auto h = planes.from().begin; h < planes.from().end; ++h) {
+      load(rows, d, h);
+      rows.reduce(planes.slot(h), planes.tap_base(h));
+      planes.push(h, emit);
+    }
+  }
+
+  template <typename Read>
+  MLX_POOLING_INLINE void
+  write(Read cells, int64_t count, int64_t taps, Cells to) {
+    for (int64_t j = 0; j < count; j += Op::kLanes) {
+      Op::template write<Op::kLanes>(
+          to + j,
+          Op::template moved<Op::kLanes>(cells(Lanes<Op::kLanes>{}, j), taps));
+    }
+  }
+
+  void load(RowPass<Op>& rows, int64_t d, int64_t h) {
+    auto& [depth, height, width] = links_.axes;
+    auto row = (sample_ * depth.other_size + d) * height.other_size + h;
+    auto from = rows.from();
+    for_each_run(
+        row * width.other_size, from, ends_.reads_by_position(),
+        [&](int64_t position, int64_t j, int64_t count) {
+          ends_.read(position, block_.begin, count, rows.row() + j);
+        });
+  }
+
+  template <typename Read>
+  MLX_POOLING_INLINE void store(int64_t d, int64_t h, Read cells) {
+    auto& [depth, height, width] = links_.axes;
+    auto row = (sample_ * depth.size() + d) * height.size() + h;
+    for_each_run(
+        row * width.size(), row_, ends_.writes_by_position(),
+        [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
+          ends_.write(
+              position, block_.begin, count,
+              [&]<int L>(Lanes<L> lanes, int64_t c)
+                  MLX_POOLING_LAMBDA { return cells(lanes, j + c); });
+        });
+  }
+
+  [[gnu::noinline]] void store(int64_t d, int64_t h, Cells from) {
+    store(d, h, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+      return Op::template read<L>(from + j);
+    });
+  }
+
+  // Calls visit(position, j, count) for each contiguous run of elements: those
+  // of a whole row, or of each of its positions. j counts them in this block.
+  template <typename Visit>
+  MLX_POOLING_INLINE void
+  for_each_run(int64_t first, Range of, bool by_position, Visit visit) {
+    bool is_whole = block_.size() == channels_ && !by_position;
+    auto runs = is_whole ? 1 : of.size();
+    auto count = of.size() * block_.size() / runs;
+    for (int64_t i = 0; i < runs; ++i) {
+      visit(first + of.begin + i, i * count, count);
+    }
+  }
+
+  const Links& links_;
+  int64_t channels_;
+  const Ends& ends_;
+  int64_t sample_;
+  Range block_; // of channels
+  Range row_;
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "cpu/links.h"
+
+namespace mlx_pooling::cpu {
+
+// How work is divided into units that share nothing: by sample, by bands of
+// positions along one axis and by blocks of channels. This follows from sizes
+// alone, so that results do not depend on the number of threads.
+class Tiling {
+ public:
+  // Of a sweep, and of handing each window's cotangent to its winner.
+  static Tiling sweep(const Links& links, int64_t batch, int64_t channels);
+  static Tiling winners(const Links& covers, int64_t batch, int64_t channels);
+
+  struct Unit {
+    int64_t sample;
+    Range band;
+    Range channels;
+  };
+
+  int64_t units() const {
+    return batch_ * bands_ * blocks_;
+  }
+
+  Unit unit(int64_t index) const;
+
+  // That of the bands: the outermost along which windows reach anywhere.
+  int axis() const {
+    return axis_;
+  }
+
+ private:
+  // Scratch memory for each channel, in elements.
+  struct Memory {
+    int64_t fixed;
+    int64_t per_position;
+  };
+
+  Tiling(const Links& links, int64_t batch, int64_t channels);
+  void divide(int64_t halo, Memory memory);
+
+  int axis_ = 0;
+  int64_t batch_;
+  int64_t positions_;
+  int64_t channels_;
+  int64_t bands_ = 1;
+  int64_t blocks_ = 1;
+};
+
+} // namespace mlx_pooling::cpu
