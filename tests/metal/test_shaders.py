@@ -58,7 +58,7 @@ RUNS = {
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
     "other windows": Run(("metal/on_host/test_other_windows.py",)),
-    "passes": Run(("metal/on_host/test_sweeps.py",)),
+    "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),
     "watch": Run(("metal/on_host/test_watch.py",)),
     "sanitized": Run(
         (AGREEMENT,),
