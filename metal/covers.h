@@ -115,3 +115,29 @@ Index output_at(
   const Index row = (at.n * Index(p.out[0]) + d) * Index(p.out[1]) + h;
   return (row * Index(p.out[2]) + w) * Index(p.channels) + at.channel;
 }
+
+// Windows along W of the thread's row, which a sweep has one of for each of the
+// outputs' rows.
+
+// Those around TW neighbouring inputs.
+template <typename Index, int TW>
+Range<Index> windows_over(constant PoolParams& p, Place<Index> at) {
+  const Index reach = at.first + Index(p.pad_lo[2]);
+  const Index span = Index(kernel_w - 1) * dilation_w + 1;
+  return covering_windows<Index>(
+      reach, reach + (TW - 1), p.in[2], p.out[2], span, stride_w, adaptive_w);
+}
+
+// The tap that input w_in is of window w; -1 for none.
+template <typename Index>
+Index window_tap(constant PoolParams& p, Index w_in, Index w) {
+  return tap_at<Index>(
+      w_in + Index(p.pad_lo[2]), w, p.in[2], p.out[2], kernel_w, stride_w,
+      dilation_w, adaptive_w);
+}
+
+// First channel of window w.
+template <typename Index>
+Index own_window(constant PoolParams& p, Place<Index> at, Index w) {
+  return (at.row * Index(p.out[2]) + w) * Index(p.channels) + at.channel;
+}

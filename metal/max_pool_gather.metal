@@ -7,11 +7,11 @@ template <typename T, typename Offset, typename Index>
     const device Offset* offsets [[buffer(0)]],
     device T* y [[buffer(1)]],
     const device T* t [[buffer(2), function_constant(with_values)]],
-    constant PoolParams& p [[buffer(3)]],
+    constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   const Place<Index> at =
-      place<Index, 1, 1>(thread_at, p.first_row, p.out[0], p.out[1]);
-  const Index to = own_element(at, 0, p.out[2], p.channels);
+      place<Index, 1, 1, 1>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const Index to = own_element(at, 0, 0, p.out[2], p.channels);
   const Offset offset = offsets[to];
   if (offset == Offset(~Offset(0))) {
     y[to] = with_values ? T(0) : T(~T(0));

@@ -1,5 +1,6 @@
 #include "metal/encoder.h"
 
+#include "mlx/allocator.h"
 #include "mlx/backend/metal/device.h"
 #include "shader_source.h"
 
@@ -46,6 +47,13 @@ MTL::Size metal_size(Size size) {
 }
 
 } // namespace
+
+mx::array temporary(mx::Dtype dtype, mx::Shape shape, mx::Stream stream) {
+  mx::array made(std::move(shape), dtype, nullptr, {});
+  made.set_data(mx::allocator::malloc(made.nbytes()));
+  mx::metal::get_command_encoder(stream).add_temporary(made);
+  return made;
+}
 
 void encode(
     const Launch& launch,

@@ -14,32 +14,40 @@ struct Operand {
   int64_t byte_offset = 0; // of its first element in its buffer
 };
 
-// The launches of one operation: one, unless it has more rows than a grid can
-// number. Buffer indices follow the argument order of each kernel.
-
-std::vector<Launch> plan_max_pool(
-    const Geometry& geometry, Operand x, Operand y, const Operand* offsets);
-
-std::vector<Launch> plan_max_pool_scatter(
-    const Geometry& geometry, Operand offsets, Operand dy, Operand dx);
-
-std::vector<Launch> plan_max_pool_gather(
-    const Geometry& geometry, Operand offsets, Operand y, bool with_values);
-
-// `geometry` has the plane as input. The kernels take {sources}, {indices,
-// sources} and {indices, sources, targets}.
-struct UnpoolLaunches {
-  std::vector<Launch> clear;
-  std::vector<Launch> claim;
-  std::vector<Launch> settle;
+// An array that some launches of a plan leave to others.
+struct Temporary {
+  mlx::core::Dtype dtype;
+  mlx::core::Shape shape;
 };
 
-UnpoolLaunches plan_unpool_routes(const Geometry& geometry);
+// Arrays are numbered: the arguments in order, whether given or not, and from
+// here on the temporaries.
+inline constexpr int kFirstTemporary = 3;
+inline constexpr int kNoArray = -1;
 
-std::vector<Launch>
-plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
+// The launches of one operation, in order: one, unless it is taken apart into
+// passes or has more rows than a grid can number.
+struct Plan {
+  std::vector<Launch> launches;
+  std::vector<Temporary> temporaries;
+};
 
-std::vector<Launch>
-plan_avg_pool_grad(const Geometry& geometry, Operand dy, Operand dx);
+Plan plan_max_pool(
+    const Geometry& geometry, Operand x, Operand y, const Operand* offsets);
+
+Plan plan_max_pool_scatter(
+    const Geometry& geometry, Operand offsets, Operand dy, Operand dx);
+
+// The arguments are offsets, y and t.
+Plan plan_max_pool_gather(
+    const Geometry& geometry, Operand offsets, Operand y, bool with_values);
+
+// The arguments are indices, sources and targets; `geometry` has the plane as
+// input.
+Plan plan_unpool_routes(const Geometry& geometry);
+
+Plan plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
+
+Plan plan_avg_pool_grad(const Geometry& geometry, Operand dy, Operand dx);
 
 } // namespace mlx_pooling::metal

@@ -58,6 +58,7 @@ RUNS = {
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
     "other windows": Run(("metal/on_host/test_other_windows.py",)),
+    "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),
     "watch": Run(("metal/on_host/test_watch.py",)),
     "sanitized": Run(
         (AGREEMENT,),
@@ -70,7 +71,7 @@ SMALL = f"{AGREEMENT}::test_inputs_that_start_anywhere"
 # With a fault planted in the shaders, a run of a few tests must end like this.
 FAULTY_RUNS = {
     "wrong value": (
-        Run((SMALL,), fault="v > best || is_nan(v); => v > best || v != 2;"),
+        Run((SMALL,), fault="best) || is_nan(v); => best) || v != 2;"),
         "Arrays are not equal",
     ),
     "not written": (

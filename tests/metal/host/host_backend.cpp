@@ -107,7 +107,12 @@ void write_members(std::ostream& out, const Launch& launch) {
   write_list(out, launch.threadgroup);
   out << ", \"constants\": ";
   write_list(out, launch.constants);
-  out << ", \"first_row\": " << launch.params.first_row;
+  out << ", \"in\": ";
+  write_list(out, launch.params.in);
+  out << ", \"out\": ";
+  write_list(out, launch.params.out);
+  out << ", \"channels\": " << launch.params.channels
+      << ", \"first_row\": " << launch.params.first_row;
 }
 
 void write(std::ostream& out, const Launch& launch) {
@@ -142,7 +147,7 @@ mlx::core::Dtype dtype_named(const std::string& name) {
   return dtypes.at(name);
 }
 
-std::vector<Launch> plan_named(
+Plan plan_named(
     const std::string& op,
     const Geometry& g,
     Operand x,
@@ -224,5 +229,6 @@ EXPORTED const char* plan(
   return metal::json(
       metal::plan_named(
           op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
-          offsets ? &*offsets : nullptr));
+          offsets ? &*offsets : nullptr)
+          .launches);
 }

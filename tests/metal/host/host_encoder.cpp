@@ -21,6 +21,7 @@
 
 #include "host_encoder.h"
 #include "metal/encoder.h"
+#include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
 
 namespace mlx_pooling::metal {
@@ -403,6 +404,13 @@ void execute(const Launch& launch, std::vector<Binding> bindings) {
 }
 
 } // namespace
+
+mx::array temporary(mx::Dtype dtype, mx::Shape shape, mx::Stream stream) {
+  mx::array made(std::move(shape), dtype, nullptr, {});
+  made.set_data(mx::allocator::malloc(made.nbytes()));
+  mx::cpu::get_command_encoder(stream).add_temporary(made);
+  return made;
+}
 
 void encode(
     const Launch& launch,

@@ -20,14 +20,19 @@ def on_kernels(run: Run) -> list[mx.array]:
     return outputs
 
 
+def records_of(outputs: list[mx.array]) -> list[dict]:
+    """What the launches did that evaluate these."""
+    mx.eval(outputs)
+    records = shader_host.take_records()
+    assert not [record for record in records if record["error"]]
+    return records
+
+
 def on_shaders(run: Run, order: str) -> tuple[list[mx.array], list[str]]:
     """The outputs, and the kernels launched."""
     shader_host.run_shaders(True, order)
     outputs = run()
-    mx.eval(outputs)
-    records = shader_host.take_records()
-    assert not [record for record in records if record["error"]]
-    return outputs, [record["kernel"] for record in records]
+    return outputs, [record["kernel"] for record in records_of(outputs)]
 
 
 def bits(a: mx.array) -> np.ndarray:

@@ -175,33 +175,44 @@ class Variant:
 
     dtype: mx.Dtype
     width: int
-    tile: int
+    tiled: bool
     index: str
 
     @property
     def geometry(self) -> Geometry:
-        size = (5, 3 if self.tile == 1 else 9)
+        size = (5, 9 if self.tiled else 1)
         if self.index == "int":
             return geometry(size, 3, (2, 1), ((1, 0), (1, 1)))
         return geometry(size, 3, (2**30, 1), ((HUGE, 0), (1, 1)))
 
     def array(self, shape: tuple[int, ...]) -> mx.array:
         """An odd number of vectors of channels."""
-        return Data("ties", 0).array((2, *shape, 3 * self.width), self.dtype)
+        return Data("ties", 0).array((3, *shape, 3 * self.width), self.dtype)
 
-    def kernel(self, name: str, *types: str) -> str:
-        return f"{name}<{', '.join(types)}, {self.index}, {self.width}, {self.tile}>"
+    def over_windows(self, name: str, *types: str) -> str:
+        # Only rows with 32-bit indices overlap.
+        rows = 2 if self.tiled and self.index == "int" else 1
+        columns = 2 if rows == 2 and self.width >= 8 else 4 if self.tiled else 1
+        return self._kernel(name, *types, self.index, self.width, rows, columns)
+
+    def over_inputs(self, name: str, *types: str) -> str:
+        columns = 4 if self.tiled else 1
+        return self._kernel(name, *types, self.index, self.width, columns)
+
+    @staticmethod
+    def _kernel(name: str, *arguments: object) -> str:
+        return f"{name}<{', '.join(map(str, arguments))}>"
 
 
 # Every type of elements with 32-bit indices; 64-bit ones of three sizes.
 VARIANTS = [
-    Variant(dtype, width, tile, index)
+    Variant(dtype, width, tiled, index)
     for index, dtypes in {
         "int": MAX_DTYPES,
         "long": (mx.uint8, mx.float16, mx.bfloat16, mx.float32),
     }.items()
     for dtype in dtypes
-    for width, tile in product(widths(dtype), (1, 4))
+    for width, tiled in product(widths(dtype), (False, True))
 ]
 
 
@@ -215,8 +226,8 @@ def test_every_variant_of_max_pool(variant: Variant):
     seen = assert_agree(maxima(variant.array(g.size), g))
     name, word = METAL_NAMES[variant.dtype], WORDS[variant.dtype.size]
     assert set(seen) == {
-        variant.kernel("max_pool", name, "uchar"),
-        variant.kernel("max_pool_scatter", name, "uchar"),
+        variant.over_windows("max_pool", name, "uchar"),
+        variant.over_inputs("max_pool_scatter", name, "uchar"),
         f"max_pool_gather<{word}, uchar, {variant.index}>",
         f"max_pool_gather<uint, uchar, {variant.index}>",
     }
@@ -232,24 +243,24 @@ def test_every_variant_of_avg_pool(variant: Variant):
     _, seen = on_shaders(averages(x, dy, g, {}), "forward")
     name = METAL_NAMES[variant.dtype]
     assert set(seen) == {
-        variant.kernel("avg_pool", name),
-        variant.kernel("avg_pool_grad", name),
+        variant.over_windows("avg_pool", name),
+        variant.over_inputs("avg_pool_grad", name),
     }
 
 
 @pytest.mark.parametrize(
     "variant",
     [
-        Variant(dtype, width, tile, index)
+        Variant(dtype, width, tiled, index)
         for dtype, index in product(SUM_DTYPES, ("int", "long"))
-        for width, tile in product(widths(dtype), (1, 4))
+        for width, tiled in product(widths(dtype), (False, True))
     ],
     ids=variant_name,
 )
 def test_every_variant_of_sums(variant: Variant):
     x = variant.array(variant.geometry.size)
     seen = assert_agree(lambda: [sum_pool(x, variant.geometry)])
-    assert seen == [variant.kernel("avg_pool", METAL_NAMES[variant.dtype])]
+    assert seen == [variant.over_windows("avg_pool", METAL_NAMES[variant.dtype])]
 
 
 # More taps than an offset of the next smaller type can number, mostly padding.
@@ -262,12 +273,12 @@ WIDE_WINDOWS = {"ushort": (300, 150), "uint": (70000, 35000)}
 def test_wider_offsets(offset: str, index: str, channels: int):
     kernel, padding = WIDE_WINDOWS[offset]
     rows = (1, 0) if index == "int" else (2**30, HUGE)
-    g = geometry((4, 5), (3, kernel), (rows[0], 1), ((rows[1], 2), (padding,) * 2))
+    g = geometry((4, 4), (3, kernel), (rows[0], 1), ((rows[1], 2), (padding,) * 2))
     x = Data("nan", channels).array((2, *g.size, channels), mx.float32)
     width = channels & -channels
     assert set(assert_agree(maxima(x, g))) == {
-        f"max_pool<float, {offset}, {index}, {width}, 1>",
-        f"max_pool<float, uchar, {index}, {width}, 1>",
+        f"max_pool<float, {offset}, {index}, {width}, 1, 1>",
+        f"max_pool<float, uchar, {index}, {width}, 1, 1>",
         f"max_pool_scatter<float, {offset}, {index}, {width}, 4>",
         f"max_pool_gather<uint, {offset}, {index}>",
     }
