@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -53,9 +54,11 @@ MB in memory: the same, but each array at most once for a primitive that reads i
   however many elements a view makes of it. {OURS} reaches the least by construction.
 least: x and y, and where there is a gradient dy and dx, with the offsets that a maximum
   writes and reads back.
-loads: vector loads to a vector stored, in the vjp those of its backward half. naive:
-  with one load for every tap, in the vjp for every tap and array read.
-tile: channels in a vector x neighbours along W that one thread computes.
+loads: vector loads of all passes to a vector of the result, in the vjp those of its
+  backward half. naive: with one load for every tap, in the vjp for every tap and array
+  read.
+tile: channels in a vector x neighbours (along H and W, or in a pass along its axis)
+  that one thread of the last launch computes.
 extra MB: most memory held at once beyond the results, by MLX's own account.
 Counted as no traffic: {", ".join(sorted(VIEWS))};
   {" and ".join(RESHAPES)} of what is contiguous."""
@@ -150,17 +153,10 @@ def count_theirs(run: Function, x: mx.array, dy: mx.array, results: int) -> Traf
     return graph.traffic
 
 
-def loads_per_vector(record: Record) -> float:
-    """Loads of all inputs to one store of the result, y or dx."""
-    # Offsets, where a forward kernel writes them, are stored as often as y.
-    stores = max(buffer["stores"] for buffer in record["buffers"])
-    return sum(buffer["loads"] for buffer in record["buffers"]) / stores
-
-
 def tile(record: Record) -> str:
-    """The last two arguments of a kernel: max_pool<float, uchar, int, 4, 1>."""
-    *_, width, neighbours = record["kernel"].rstrip(">").split(", ")
-    return f"{width}x{neighbours}"
+    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>."""
+    sizes = re.search(r"(int|long)((, \d+)+)>$", record["kernel"]).group(2)
+    return sizes.removeprefix(", ").replace(", ", "x")
 
 
 def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffic:
@@ -169,13 +165,14 @@ def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffi
     for record in records:
         if record["error"]:
             raise SystemExit(f"{record['kernel']}: {record['error']}")
+    half = list(filter(shader_host.is_backward, records)) or records
     buffers = [buffer for record in records for buffer in record["buffers"]]
     return Traffic(
         moved=sum(buffer["bytes"] for buffer in buffers),
         extra=extra,
         kernels=[record["kernel"] for record in records],
         threads=sum(prod(record["grid"]) for record in records),
-        loads=loads_per_vector(records[-1]),
+        loads=shader_host.loads_per_vector(half),
         tile=tile(records[-1]),
     )
 

@@ -172,6 +172,18 @@ NB_MODULE(_ext, m) {
           "mlx.core.array"),
       "Averages of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
+      "sum_pool",
+      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
+        return mlx_pooling::sum_pool(
+            checked_array(x, "x", window), window, stream);
+      },
+      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
+      nb::sig(
+          "def sum_pool(x: mlx.core.array, window: Window, stream: "
+          "mlx.core.Stream | mlx.core.Device | None = None) -> "
+          "mlx.core.array"),
+      "Exact sums of windows of x, int32 or int64, in its dtype.");
+  m.def(
       "set_composed", &mlx_pooling::set_composed, "composed"_a,
       "Build operations of this thread from MLX's own primitives, or stop.\n"
       "Returns the former setting.");

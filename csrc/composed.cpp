@@ -231,17 +231,21 @@ array divisors(
   return mx::reshape(all, shape, s);
 }
 
-// The elements of `windows` that `is_winner` marks; at most one a window.
+// The element of each row of the last axis that `number` names, `otherwise`
+// where it is the number beyond. Its gradient reaches no other element, be it
+// NaN.
 array pick(
-    const array& windows,
-    const array& is_winner,
+    const array& rows,
+    const array& number,
     const array& otherwise,
     mx::Stream s) {
-  auto zero = mx::zeros_like(windows, s);
-  auto picked = mx::astype(
-      mx::sum(mx::where(is_winner, windows, zero, s), -1, false, s),
-      windows.dtype(), s);
-  return mx::where(mx::any(is_winner, -1, false, s), picked, otherwise, s);
+  auto shape = rows.shape();
+  shape.back() = 1;
+  auto beyond = mx::broadcast_to(otherwise, shape, s);
+  return mx::squeeze(
+      mx::take_along_axis(
+          mx::concatenate({rows, beyond}, -1, s), number, -1, s),
+      -1, s);
 }
 
 // Which position of x each of a plane of `places` takes its value from: the
@@ -284,14 +288,16 @@ composed_max_pool(const array& x, const Window& window, mx::Stream s) {
     windows = windows_along(windows, axis, padding_value, s);
   }
   windows = mx::flatten(windows, -static_cast<int>(pooled.size()), -1, s);
-  auto winner = winning_tap(
-      mx::stop_gradient(windows, s), valid_taps(pooled, s), window.minimum, s);
-  auto is_winner = mx::equal(mx::arange(windows.shape(-1), s), winner, s);
+  auto winner = mx::stop_gradient(
+      winning_tap(
+          mx::stop_gradient(windows, s), valid_taps(pooled, s), window.minimum,
+          s),
+      s);
   auto positions =
       mx::broadcast_to(tap_positions(pooled, s), windows.shape(), s);
   return {
-      mx::astype(pick(windows, is_winner, padding_value, s), x.dtype(), s),
-      pick(positions, is_winner, array(~uint32_t{0}), s)};
+      mx::astype(pick(windows, winner, padding_value, s), x.dtype(), s),
+      pick(positions, winner, array(~uint32_t{0}), s)};
 }
 
 array composed_max_unpool(
@@ -311,20 +317,27 @@ array composed_max_unpool(
   mx::Shape planes{-1, plane(x.shape()), x.shape(-1)};
   auto sources =
       unpool_sources(mx::reshape(positions, planes, s), plane(y_shape), s);
-  auto last = array(static_cast<uint32_t>(planes[1] - 1));
-  auto taken = mx::take_along_axis(
-      mx::reshape(x, planes, s), mx::minimum(sources, last, s), 1, s);
-  auto y = mx::where(
-      mx::greater(sources, last, s), mx::zeros_like(taken, s), taken, s);
+  auto from = mx::reshape(x, planes, s);
+  auto beyond = mx::zeros({from.shape(0), 1, from.shape(2)}, x.dtype(), s);
+  auto source =
+      mx::minimum(sources, array(static_cast<uint32_t>(planes[1])), s);
+  auto y = mx::take_along_axis(
+      mx::concatenate({from, beyond}, 1, s), mx::stop_gradient(source, s), 1,
+      s);
   return mx::reshape(y, y_shape, s);
 }
 
-array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {
-  auto total = accumulable(x, s);
-  auto zero = array(0.0f, total.dtype());
+array composed_sum_pool(const array& x, const Window& window, mx::Stream s) {
+  auto total = x;
+  auto zero = array(0, x.dtype());
   for (auto& axis : pooled_axes(x, window)) {
     total = mx::sum(windows_along(total, axis, zero, s), -1, false, s);
   }
+  return total;
+}
+
+array composed_avg_pool(const array& x, const Window& window, mx::Stream s) {
+  auto total = composed_sum_pool(accumulable(x, s), window, s);
   auto average = mx::divide(total, divisors(x, window, total.dtype(), s), s);
   return mx::astype(average, x.dtype(), s);
 }

@@ -23,6 +23,10 @@ mlx::core::array composed_max_unpool(
     const Window& window,
     mlx::core::Stream s);
 
+// Not for half types, whose sums would be rounded more than once.
+mlx::core::array composed_sum_pool(
+    const mlx::core::array& x, const Window& window, mlx::core::Stream s);
+
 mlx::core::array composed_avg_pool(
     const mlx::core::array& x, const Window& window, mlx::core::Stream s);
 

@@ -249,7 +249,9 @@ mx::Shape unpooled_shape(const Window& window, const mx::Shape& y_shape) {
     auto smallest = (size - 1) * window.stride[i] - window.pad_lo[i] -
         window.pad_hi[i] + window.kernel_size[i];
     auto unpooled = window.output_size[i].value_or(smallest);
-    if (std::abs(unpooled - smallest) >= window.stride[i] || unpooled < 0) {
+    bool pools_back = std::abs(unpooled - smallest) < window.stride[i];
+    // A plane is empty only where what is unpooled is.
+    if (!pools_back || unpooled < (size == 0 ? 0 : 1)) {
       fail(
           window.name, "'output_size' must be ",
           smallest - window.stride[i] + 1, " to ",

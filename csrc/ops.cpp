@@ -1,7 +1,9 @@
 #include "ops.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "channels_first.h"
 #include "composed.h"
 #include "error.h"
 #include "geometry.h"
@@ -121,6 +123,51 @@ array as_positions(const array& indices, mx::Stream s) {
                                        : mx::astype(positions, mx::uint32, s);
 }
 
+// An adaptive pooling may have no outputs where x is not empty: kernels need
+// not know, and the gradient is zero.
+bool has_no_output(const array& x, const Window& window) {
+  auto& sizes = window.output_size;
+  return window.kind == Window::Kind::adaptive && x.size() > 0 &&
+      std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+}
+
+array no_output(const array& x, const Window& window, mx::Stream s) {
+  mx::Shape nothing(x.ndim(), 0);
+  return mx::reshape(
+      mx::slice(x, nothing, nothing, s), output_shape(window, x.shape()), s);
+}
+
+// Whether to pool planes of one channel rather than copy x to channels last.
+// The copy moves three times the bytes. But on the CPU vectors are of
+// neighbours in memory, of which only windows that start at every element have
+// as many as there would be channels: benchmarks/channels_first.py.
+bool pools_planes(const array& x, const Window& window, mx::Stream s) {
+  bool starts_everywhere =
+      window.kind == Window::Kind::sliding && window.stride.back() == 1;
+  return (s.device == mx::Device::gpu || starts_everywhere) &&
+      is_channels_first(x, window.spatial_axes());
+}
+
+// The arrays that pool(x) gives, of planes where that is faster.
+template <typename Pool>
+std::vector<array>
+in_best_layout(const array& x, const Window& window, mx::Stream s, Pool pool) {
+  if (!pools_planes(x, window, s)) {
+    return pool(x);
+  }
+  int axes = window.spatial_axes();
+  std::vector<array> outputs = pool(as_planes(x, axes, s));
+  for (auto& output : outputs) {
+    output = from_planes(output, axes, s);
+  }
+  return outputs;
+}
+
+array as_inexact(const array& x, mx::Stream s) {
+  return mx::issubdtype(x.dtype(), mx::inexact) ? x
+                                                : mx::astype(x, mx::float32, s);
+}
+
 } // namespace
 
 bool set_composed(bool composed) {
@@ -131,14 +178,21 @@ array max_pool(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
+  if (has_no_output(x, window)) {
+    return no_output(x, window, s);
+  }
   if (composes(s)) {
     return composed_max_pool(x, window, s).first;
   }
-  if (!x.is_tracer()) {
-    return max_pool_node(x, window, s);
+  if (x.is_tracer()) {
+    check_offsets(x, window);
   }
-  check_offsets(x, window);
-  return max_pool_traced_node(x, window, s).y;
+  auto pool = [&](const array& x) -> std::vector<array> {
+    return {
+        x.is_tracer() ? max_pool_traced_node(x, window, s).y
+                      : max_pool_node(x, window, s)};
+  };
+  return in_best_layout(x, window, s, pool)[0];
 }
 
 std::pair<array, array> max_pool_with_indices(
@@ -146,14 +200,22 @@ std::pair<array, array> max_pool_with_indices(
   auto s = mx::to_stream(stream_or_device);
   check_max(x, window, s);
   check_plane(x.shape(), window);
+  if (has_no_output(x, window)) {
+    auto y = no_output(x, window, s);
+    return {y, mx::zeros(y.shape(), mx::uint32, s)};
+  }
   if (composes(s)) {
     return composed_max_pool(x, window, s);
   }
   check_offsets(x, window);
-  auto outputs = max_pool_traced_node(x, window, s);
-  return {
-      outputs.y,
-      max_pool_indices_node(outputs.offsets, outputs.extent, window, s)};
+  auto pool = [&](const array& x) -> std::vector<array> {
+    auto outputs = max_pool_traced_node(x, window, s);
+    return {
+        outputs.y,
+        max_pool_indices_node(outputs.offsets, outputs.extent, window, s)};
+  };
+  auto outputs = in_best_layout(x, window, s, pool);
+  return {outputs[0], outputs[1]};
 }
 
 array max_unpool(
@@ -172,11 +234,26 @@ array avg_pool(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check(x, window, s);
-  auto input = mx::issubdtype(x.dtype(), mx::inexact)
-      ? x
-      : mx::astype(x, mx::float32, s);
-  return composes(s) ? composed_avg_pool(input, window, s)
-                     : avg_pool_node(input, window, s);
+  if (has_no_output(x, window)) {
+    return no_output(as_inexact(x, s), window, s);
+  }
+  if (composes(s)) {
+    return composed_avg_pool(as_inexact(x, s), window, s);
+  }
+  auto pool = [&](const array& x) -> std::vector<array> {
+    return {avg_pool_node(as_inexact(x, s), window, s)};
+  };
+  return in_best_layout(x, window, s, pool)[0];
+}
+
+array sum_pool(
+    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
+  auto s = mx::to_stream(stream_or_device);
+  check(x, window, s);
+  auto undivided = window;
+  undivided.divisor_override = 1;
+  return composes(s) ? composed_sum_pool(x, window, s)
+                     : avg_pool_node(x, undivided, s);
 }
 
 } // namespace mlx_pooling

@@ -38,6 +38,12 @@ mlx::core::array avg_pool(
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 
+// Exact sums of windows of x, int32 or int64, of that dtype. Has no derivative.
+mlx::core::array sum_pool(
+    const mlx::core::array& x,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
 // While set on this thread, operations are composed of MLX's own primitives,
 // as they are on devices without kernels. Returns the former value.
 bool set_composed(bool composed);

@@ -25,6 +25,13 @@ constant bool with_offsets [[function_constant(11)]];
 constant bool with_values [[function_constant(12)]];
 constant bool uniform_divisor [[function_constant(13)]];
 constant bool count_include_pad [[function_constant(14)]];
+constant bool minimum [[function_constant(15)]];
+// Windows along an axis share it out among them (Axis::adaptive).
+constant bool adaptive_d [[function_constant(16)]];
+constant bool adaptive_h [[function_constant(17)]];
+constant bool adaptive_w [[function_constant(18)]];
+// A pass of several takes taps from the one before, or leaves some to the next.
+constant bool with_taps [[function_constant(19)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \
@@ -61,23 +68,6 @@ struct Accumulator<bfloat> {
   using type = float;
 };
 
-template <typename T>
-T lowest() {
-  return numeric_limits<T>::min();
-}
-template <>
-inline float lowest<float>() {
-  return -INFINITY;
-}
-template <>
-inline half lowest<half>() {
-  return half(-INFINITY);
-}
-template <>
-inline bfloat lowest<bfloat>() {
-  return bfloat(-INFINITY);
-}
-
 // Sums, rounded once.
 template <typename T, int V, typename A>
 Pack<T, V> rounded(const thread A* sums) {
@@ -105,7 +95,7 @@ bool has_none(Range<Index> range) {
   return range.first >= range.last;
 }
 
-// The thread's place: TW neighbours along W of one row, V channels.
+// The thread's place: a tile of TH x TW neighbours along H and W, V channels.
 template <typename Index>
 struct Place {
   Index channel;
@@ -116,24 +106,41 @@ struct Place {
   Index h;
 };
 
-template <typename Index, int V, int TW>
+template <typename Index, int V, int TH, int TW>
 Place<Index>
 place(uint3 thread_at, int64_t first_row, int64_t depth, int64_t height) {
   Place<Index> at;
   at.channel = Index(thread_at.x) * V;
   at.first = Index(thread_at.y) * TW;
-  at.row = Index(thread_at.z) + Index(first_row);
-  const Index plane = at.row / Index(height);
-  at.h = at.row - plane * Index(height);
+  const Index tile_row = Index(thread_at.z) + Index(first_row);
+  const Index tiles = (Index(height) + (TH - 1)) / TH;
+  const Index plane = tile_row / tiles;
+  at.h = (tile_row - plane * tiles) * TH;
+  at.row = plane * Index(height) + at.h;
   at.n = plane / Index(depth);
   at.d = plane - at.n * Index(depth);
   return at;
 }
 
-// First channel of the thread's position `t`, in an array of that width.
+// First channel of the thread's position (u, t), in an array of that width.
 template <typename Index>
-Index own_element(Place<Index> at, int t, int64_t width, int64_t channels) {
-  return (at.row * Index(width) + at.first + t) * Index(channels) + at.channel;
+Index own_element(
+    Place<Index> at, int u, int t, int64_t width, int64_t channels) {
+  const Index position = (at.row + u) * Index(width) + at.first + t;
+  return position * Index(channels) + at.channel;
+}
+
+// Input position of tap 0 of window o; negative inside the low padding.
+template <typename Index>
+Index window_start(
+    Index o, Index in, Index out, Index stride, Index pad_lo, bool adaptive) {
+  return adaptive ? o * in / out : o * stride - pad_lo;
+}
+
+// The taps of adaptive window o, which starts at `start`.
+template <typename Index>
+Index adaptive_taps(Index o, Index start, Index in, Index out) {
+  return ((o + 1) * in - 1) / out + 1 - start;
 }
 
 // The taps, of a window that starts at `start`, inside an axis of size `in`.
@@ -142,4 +149,24 @@ Range<Index> valid_taps(Index start, Index in, Index taps, Index dilation) {
   const Index first = start < 0 ? (-start - 1) / dilation + 1 : Index(0);
   const Index last = start < in ? (in - start - 1) / dilation + 1 : Index(0);
   return {first, min(last, taps)};
+}
+
+// The taps, inside the input, of window o.
+template <typename Index>
+Range<Index> window_taps(
+    Index o,
+    Index start,
+    Index in,
+    Index out,
+    Index taps,
+    Index dilation,
+    bool clip,
+    bool adaptive) {
+  if (adaptive) {
+    return {0, adaptive_taps<Index>(o, start, in, out)};
+  }
+  if (clip) {
+    return valid_taps<Index>(start, in, taps, dilation);
+  }
+  return {0, taps};
 }

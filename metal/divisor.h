@@ -6,7 +6,19 @@
 // arithmetic of Geometry::divisor.
 template <typename Index>
 Index counted_taps(
-    Index start, Index in, Index pad_hi, Index taps, Index dilation) {
+    Index o,
+    Index in,
+    Index out,
+    Index pad_lo,
+    Index pad_hi,
+    Index taps,
+    Index stride,
+    Index dilation,
+    bool adaptive) {
+  const Index start = window_start<Index>(o, in, out, stride, pad_lo, adaptive);
+  if (adaptive) {
+    return adaptive_taps<Index>(o, start, in, out);
+  }
   const Range<Index> valid = valid_taps<Index>(start, in, taps, dilation);
   const Range<Index> padded =
       valid_taps<Index>(start, in + pad_hi, taps, dilation);
@@ -22,13 +34,13 @@ A window_divisor(constant PoolParams& p, Index d, Index h, Index w) {
     return A(p.divisor);
   }
   const Index along_d = counted_taps<Index>(
-      d * stride_d - Index(p.pad_lo[0]), p.in[0], p.pad_hi[0], kernel_d,
-      dilation_d);
+      d, p.in[0], p.out[0], p.pad_lo[0], p.pad_hi[0], kernel_d, stride_d,
+      dilation_d, adaptive_d);
   const Index along_h = counted_taps<Index>(
-      h * stride_h - Index(p.pad_lo[1]), p.in[1], p.pad_hi[1], kernel_h,
-      dilation_h);
+      h, p.in[1], p.out[1], p.pad_lo[1], p.pad_hi[1], kernel_h, stride_h,
+      dilation_h, adaptive_h);
   const Index along_w = counted_taps<Index>(
-      w * stride_w - Index(p.pad_lo[2]), p.in[2], p.pad_hi[2], kernel_w,
-      dilation_w);
+      w, p.in[2], p.out[2], p.pad_lo[2], p.pad_hi[2], kernel_w, stride_w,
+      dilation_w, adaptive_w);
   return A(along_d) * A(along_h) * A(along_w);
 }

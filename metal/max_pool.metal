@@ -1,91 +1,67 @@
+#include "best.h"
 #include "windows.h"
 
-// Whether tap `tap` of value v takes the maximum over from `best`: a larger
-// value, the first of equal ones, or the last NaN. `best_tap` starts as the
-// largest number, so that a window of -inf gets its first valid tap.
-template <typename T>
-bool wins(T v, uint tap, T best, uint best_tap) {
-  if (!with_offsets) {
-    return v > best || is_nan(v);
-  }
-  return v > best || (v == best && tap < best_tap) ||
-      (is_nan(v) && (!is_nan(best) || tap > best_tap));
-}
-
-template <typename T, int V>
-struct Best {
-  T value[V];
-  uint tap[V];
-};
-
-template <typename T, int V>
-Best<T, V> no_best() {
-  Best<T, V> best;
-  for (int i = 0; i < V; ++i) {
-    best.value[i] = lowest<T>();
-    best.tap[i] = ~0u;
-  }
-  return best;
-}
-
-// A thread computes TW neighbouring outputs along W for V channels. It reduces
+// A thread computes TH x TW neighbouring outputs for V channels. It reduces
 // each input column over the windows' rows once, then takes the column into
 // every output that has it, so overlapping windows share loads.
-template <typename T, typename Offset, typename Index, int V, int TW>
+template <typename T, typename Offset, typename Index, int V, int TH, int TW>
 [[kernel]] void max_pool(
     const device T* x [[buffer(0)]],
     device T* y [[buffer(1)]],
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
-    constant PoolParams& p [[buffer(3)]],
+    constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   const Place<Index> at =
-      place<Index, V, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
-  const WindowTile<Index> tile = window_tile<Index, TW>(p, at);
+      place<Index, V, TH, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
 
-  Best<T, V> best[TW];
-  for (int t = 0; t < TW; ++t) {
-    best[t] = no_best<T, V>();
+  Best<T, V> best[TH][TW];
+  for (int u = 0; u < TH; ++u) {
+    for (int t = 0; t < TW; ++t) {
+      best[u][t] = no_best<T, V>();
+    }
   }
   for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
-    Best<T, V> column = no_best<T, V>();
+    Best<T, V> column[TH];
+    for (int u = 0; u < TH; ++u) {
+      column[u] = no_best<T, V>();
+    }
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
-      for (Index kh = tile.taps_h.first; kh < tile.taps_h.last; ++kh) {
-        const uint tap_row = uint(kd) * uint(kernel_h) + uint(kh);
-        const Pack<T, V> v = load<V>(x + input_at(p, at, tile, kd, kh, j));
-        for (int i = 0; i < V; ++i) {
-          if (wins(v.v[i], tap_row, column.value[i], column.tap[i])) {
-            column.value[i] = v.v[i];
-            column.tap[i] = tap_row;
+      for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
+        const Pack<T, V> v = load<V>(x + input_at(p, at, tile, kd, r, j));
+        for (int u = 0; u < TH; ++u) {
+          const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
+          const uint tap_row = uint(kd) * uint(kernel_h) + uint(kh);
+          for (int i = 0; kh >= 0 && i < V; ++i) {
+            take(column[u], i, v.v[i], tap_row);
           }
         }
       }
     }
     for (int t = 0; t < TW; ++t) {
-      const Index kw = j - t * stride_w;
-      if (kw < 0 || kw >= kernel_w) {
-        continue;
-      }
-      for (int i = 0; i < V; ++i) {
-        const uint tap = column.tap[i] * uint(kernel_w) + uint(kw);
-        if (wins(column.value[i], tap, best[t].value[i], best[t].tap[i])) {
-          best[t].value[i] = column.value[i];
-          best[t].tap[i] = tap;
+      const Index kw = tap_in_tile<Index>(j, t, kernel_w, stride_w);
+      for (int u = 0; kw >= 0 && u < TH; ++u) {
+        for (int i = 0; i < V; ++i) {
+          const uint tap = tap_in_row(column[u].tap[i], uint(kw));
+          take(best[u][t], i, column[u].value[i], tap);
         }
       }
     }
   }
 
-  for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
-    const Index to = own_element(at, t, p.out[2], p.channels);
-    Pack<T, V> values;
-    Pack<Offset, V> taps;
-    for (int i = 0; i < V; ++i) {
-      values.v[i] = best[t].value[i];
-      taps.v[i] = Offset(best[t].tap[i]);
-    }
-    store<V>(y + to, values);
-    if (with_offsets) {
-      store<V>(offsets + to, taps);
+  for (int u = 0; u < TH && at.h + u < Index(p.out[1]); ++u) {
+    for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+      const Index to = own_element(at, u, t, p.out[2], p.channels);
+      Pack<T, V> values;
+      Pack<Offset, V> taps;
+      for (int i = 0; i < V; ++i) {
+        values.v[i] = best[u][t].value[i];
+        taps.v[i] = Offset(best[u][t].tap[i]);
+      }
+      store<V>(y + to, values);
+      if (with_offsets) {
+        store<V>(offsets + to, taps);
+      }
     }
   }
 }

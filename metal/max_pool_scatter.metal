@@ -7,11 +7,11 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     const device Offset* offsets [[buffer(0)]],
     const device T* dy [[buffer(1)]],
     device T* dx [[buffer(2)]],
-    constant PoolParams& p [[buffer(3)]],
+    constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
   const Place<Index> at =
-      place<Index, V, TW>(thread_at, p.first_row, p.in[0], p.in[1]);
+      place<Index, V, 1, TW>(thread_at, p.first_row, p.in[0], p.in[1]);
   const CoverTile<Index> tile = cover_tile<Index, TW>(p, at);
 
   A total[TW][V] = {};
@@ -19,7 +19,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
       Index kd;
       Index kh;
-      if (!row_has_taps(tile, d, h, kd, kh)) {
+      if (!row_has_taps(p, tile, d, h, kd, kh)) {
         continue;
       }
       const uint tap_row =
@@ -29,7 +29,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         const Pack<Offset, V> winner = load<V>(offsets + from);
         const Pack<T, V> cotangent = load<V>(dy + from);
         for (int t = 0; t < TW; ++t) {
-          const Index kw = column_tap(tile, t, w);
+          const Index kw = column_tap(p, tile, t, w);
           for (int i = 0; i < V; ++i) {
             const bool won = kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
             total[t][i] += won ? A(cotangent.v[i]) : A(0);
@@ -41,6 +41,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
 
   for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
     store<V>(
-        dx + own_element(at, t, p.in[2], p.channels), rounded<T, V>(total[t]));
+        dx + own_element(at, 0, t, p.in[2], p.channels),
+        rounded<T, V>(total[t]));
   }
 }

@@ -17,8 +17,9 @@ struct PoolParams {
   int64_t pad_lo[3];
   int64_t pad_hi[3];
   int64_t channels;
-  int64_t first_row; // of this launch, among batch * D * H
-  float divisor;     // of every window, where they all have the same
+  int64_t first_row;   // of this launch, among batch * D * H
+  int64_t column_taps; // of what a sweep takes for one column
+  float divisor;       // of every window, where they all have the same
 };
 
 } // namespace mlx_pooling

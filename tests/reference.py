@@ -19,7 +19,7 @@ NO_INDEX = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Geometry:
-    """Which input positions belong to which output. One entry a spatial axis."""
+    """Windows all alike. One entry a spatial axis."""
 
     size: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -49,6 +49,60 @@ class Geometry:
         last_start = (count - 1) * stride
         return count if last_start < self.size[axis] + low else count - 1
 
+    def taps(self, axis: int, o: int) -> range:
+        start = o * self.stride[axis] - self.padding[axis][0]
+        reach = self.dilation[axis] * self.kernel[axis]
+        return range(start, start + reach, self.dilation[axis])
+
+
+def same_upper(
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Geometry:
+    """ONNX's SAME_UPPER: ceil(size / stride) outputs, the odd padding at the end."""
+
+    def pads(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+        count = math.ceil(size / stride)
+        reach = dilation * (kernel - 1) + 1
+        total = max(0, (count - 1) * stride + reach - size)
+        return total // 2, total - total // 2
+
+    padding = tuple(map(pads, size, kernel, stride, dilation))
+    return Geometry(size, kernel, stride, padding, dilation)
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """Windows that share an axis out as evenly as whole positions allow."""
+
+    size: tuple[int, ...]
+    output: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.size)
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], ...]:
+        return ((0, 0),) * self.ndim
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """How many taps the largest window has."""
+        return tuple(
+            max((len(self.taps(axis, o)) for o in range(count)), default=0)
+            for axis, count in enumerate(self.output)
+        )
+
+    def taps(self, axis: int, o: int) -> range:
+        size, count = self.size[axis], self.output[axis]
+        return range(o * size // count, -(-(o + 1) * size // count))
+
+
+Windows = Geometry | Adaptive
+
 
 @dataclass(frozen=True)
 class Window:
@@ -65,13 +119,8 @@ class Window:
         return self.padded_count if count_include_pad else len(self.positions)
 
 
-def _axis_taps(g: Geometry, axis: int, o: int) -> list[int]:
-    start = o * g.stride[axis] - g.padding[axis][0]
-    return [start + tap * g.dilation[axis] for tap in range(g.kernel[axis])]
-
-
-def _window(g: Geometry, output: tuple[int, ...]) -> Window:
-    per_axis = [_axis_taps(g, axis, o) for axis, o in enumerate(output)]
+def _window(g: Windows, output: tuple[int, ...]) -> Window:
+    per_axis = [g.taps(axis, o) for axis, o in enumerate(output)]
     offsets, positions = [], []
     for offset, place in enumerate(itertools.product(*per_axis)):
         if all(0 <= p < size for p, size in zip(place, g.size, strict=True)):
@@ -87,7 +136,7 @@ def _window(g: Geometry, output: tuple[int, ...]) -> Window:
 
 
 @lru_cache(maxsize=256)
-def windows(g: Geometry) -> list[Window]:
+def windows(g: Windows) -> list[Window]:
     return [_window(g, output) for output in np.ndindex(g.output)]
 
 
@@ -97,7 +146,7 @@ def _planes(x: np.ndarray, spatial: int) -> np.ndarray:
     return x.reshape(x.shape[0], positions, x.shape[-1])
 
 
-def _window_values(x: np.ndarray, g: Geometry) -> Iterator[tuple[Window, np.ndarray]]:
+def _window_values(x: np.ndarray, g: Windows) -> Iterator[tuple[Window, np.ndarray]]:
     planes = _planes(x, g.ndim)
     for window in windows(g):
         yield window, planes[:, window.positions]
@@ -111,39 +160,70 @@ def lowest(dtype: np.dtype) -> float | int | bool:
     return -np.inf
 
 
-def _winner(taps: np.ndarray) -> np.ndarray:
-    """Which tap of (N, taps, C) is the maximum: the last NaN, else the first of the
-    largest."""
+def highest(dtype: np.dtype) -> float | int | bool:
+    if dtype == np.bool_:
+        return True
+    if np.issubdtype(dtype, np.integer):
+        return int(np.iinfo(dtype).max)
+    return np.inf
+
+
+def _last_nan(taps: np.ndarray) -> np.ndarray:
+    """The last NaN among (N, taps, C), -1 where there is none."""
     nan = np.isnan(taps)
-    last_nan = taps.shape[1] - 1 - np.argmax(nan[:, ::-1], axis=1)
-    first_largest = np.argmax(np.where(nan, lowest(taps.dtype), taps), axis=1)
-    return np.where(nan.any(axis=1), last_nan, first_largest)
+    last = taps.shape[1] - 1 - np.argmax(nan[:, ::-1], axis=1)
+    return np.where(nan.any(axis=1), last, -1)
+
+
+def _first_largest(taps: np.ndarray) -> np.ndarray:
+    numbers = np.where(np.isnan(taps), lowest(taps.dtype), taps)
+    return np.argmax(numbers, axis=1)
+
+
+def _first_smallest(taps: np.ndarray) -> np.ndarray:
+    numbers = np.where(np.isnan(taps), highest(taps.dtype), taps)
+    return np.argmin(numbers, axis=1)
 
 
 @dataclass(frozen=True)
-class MaxPool:
+class Winners:
     values: np.ndarray
     offsets: np.ndarray  # tap number in the kernel, -1 where no tap is valid
     indices: np.ndarray  # flat spatial index, NO_INDEX where no tap is valid
 
 
-def max_pool(x: np.ndarray, g: Geometry) -> MaxPool:
+def _winners(
+    x: np.ndarray,
+    g: Windows,
+    first_best: Callable[[np.ndarray], np.ndarray],
+    of_no_tap: float | int | bool,
+) -> Winners:
+    """In each window the last NaN wins, else the first of the best."""
     shape = (x.shape[0], *g.output, x.shape[-1])
-    values = np.full(shape, lowest(x.dtype), x.dtype)
+    values = np.full(shape, of_no_tap, x.dtype)
     offsets = np.full(shape, -1, np.int64)
     indices = np.full(shape, NO_INDEX, np.int64)
     for window, taps in _window_values(x, g):
         if len(window.positions):
             at = (slice(None), *window.output)
-            winner = _winner(taps)
+            nan = _last_nan(taps)
+            winner = np.where(nan >= 0, nan, first_best(taps))
             values[at] = np.take_along_axis(taps, winner[:, None], axis=1)[:, 0]
             offsets[at] = window.offsets[winner]
             indices[at] = window.positions[winner]
-    return MaxPool(values, offsets, indices)
+    return Winners(values, offsets, indices)
+
+
+def max_pool(x: np.ndarray, g: Windows) -> Winners:
+    return _winners(x, g, _first_largest, lowest(x.dtype))
+
+
+def min_pool(x: np.ndarray, g: Windows) -> Winners:
+    return _winners(x, g, _first_smallest, highest(x.dtype))
 
 
 def gather(t: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """The derivative of max_pool: t at the position that won each window."""
+    """The derivative of max_pool and min_pool: t at the position that won."""
     spatial = t.ndim - 2
     planes = _planes(t, spatial)
     flat = _planes(indices, spatial)
@@ -172,7 +252,7 @@ def _by_parts(f: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarra
 
 def avg_pool(
     x: np.ndarray,
-    g: Geometry,
+    g: Windows,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> np.ndarray:
@@ -191,7 +271,7 @@ def avg_pool(
 
 def avg_pool_grad(
     dy: np.ndarray,
-    g: Geometry,
+    g: Windows,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> np.ndarray:
@@ -206,3 +286,51 @@ def avg_pool_grad(
             share = dy[(slice(None), *window.output)] / divisor
             dx[:, window.positions] += share[:, None]
     return dx.reshape(dy.shape[0], *g.size, dy.shape[-1])
+
+
+def first_uses(indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """The indices that an unpooling uses; the others become NO_INDEX: one outside of
+    the plane, or one that came before in the same plane."""
+    flat = _planes(indices, len(size))
+    used = np.full(flat.shape, NO_INDEX, np.int64)
+    for n, c in np.ndindex(flat.shape[0], flat.shape[2]):
+        seen = set()
+        for i, index in enumerate(int(index) for index in flat[n, :, c]):
+            if 0 <= index < math.prod(size) and index not in seen:
+                seen.add(index)
+                used[n, i, c] = index
+    return used.reshape(indices.shape)
+
+
+def max_unpool(x: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """Its derivative is the same of the tangent."""
+    flat_x = _planes(x, len(size))
+    flat = _planes(first_uses(indices, size), len(size))
+    y = np.zeros((x.shape[0], math.prod(size), x.shape[-1]), x.dtype)
+    for n, i, c in np.ndindex(flat.shape):
+        if flat[n, i, c] != NO_INDEX:
+            y[n, flat[n, i, c], c] = flat_x[n, i, c]
+    return y.reshape(x.shape[0], *size, x.shape[-1])
+
+
+def max_unpool_grad(dy: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """The adjoint of max_unpool: dy where each element of x went."""
+    return gather(dy, first_uses(indices, dy.shape[1:-1]))
+
+
+def lp_pool(x: np.ndarray, g: Geometry, p: float) -> np.ndarray:
+    """PyTorch's definition: a window cut off at the end counts as a whole one."""
+    if math.isinf(p):
+        return max_pool(np.abs(x), g).values
+    with np.errstate(invalid="ignore"):  # a root of something negative
+        average = avg_pool(np.power(x, p), g)
+        return np.power(average * math.prod(g.kernel), 1 / p)
+
+
+def lp_pool_grad(x: np.ndarray, dy: np.ndarray, g: Geometry, p: float) -> np.ndarray:
+    """dy times the derivative of the root, to each tap times that of its power."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = avg_pool(np.power(x, p), g) * math.prod(g.kernel)
+        of_root = np.where(total == 0, 0, np.power(total, 1 / p - 1))
+        shared = avg_pool_grad(dy * of_root * math.prod(g.kernel), g)
+        return np.where(shared == 0, 0, shared * np.power(x, p - 1))

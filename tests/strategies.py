@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 from hypothesis import strategies as st
-from reference import Geometry
+from reference import Adaptive, Geometry, Windows
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
 LARGEST_KERNEL = {1: 9, 2: 5, 3: 3}
 LARGEST_MARGIN = {1: 12, 2: 6, 3: 3}
+LARGEST_ADAPTIVE = {1: 25, 2: 9, 3: 5}
 
 
 @st.composite
@@ -53,6 +54,22 @@ def mlx_nn_geometries() -> st.SearchStrategy[Geometry]:
             and all(low == high for low, high in g.padding)
         )
     )
+
+
+@st.composite
+def adaptives(draw, ndims: tuple[int, ...] = (1, 2, 3)) -> Adaptive:
+    """Sizes that divide and that do not, and outputs larger than the input."""
+    ndim = draw(st.sampled_from(ndims))
+    largest = LARGEST_ADAPTIVE[ndim]
+    sizes, outputs = [], []
+    for _ in range(ndim):
+        size = draw(st.integers(1, largest))
+        divisors = [d for d in range(1, size + 1) if size % d == 0]
+        sizes.append(size)
+        outputs.append(
+            draw(st.one_of(st.integers(1, largest + 2), st.sampled_from(divisors)))
+        )
+    return Adaptive(tuple(sizes), tuple(outputs))
 
 
 @dataclass(frozen=True)
@@ -115,7 +132,7 @@ def data(kinds: tuple[str, ...] = ANY) -> st.SearchStrategy[Data]:
 
 @dataclass(frozen=True)
 class Case:
-    geometry: Geometry
+    geometry: Windows
     batch: int
     channels: int
     data: Data
@@ -143,7 +160,7 @@ class Case:
 
 def cases(
     kinds: tuple[str, ...] = ANY,
-    shapes: st.SearchStrategy[Geometry] | None = None,
+    shapes: st.SearchStrategy[Windows] | None = None,
     max_batch: int = 2,
 ) -> st.SearchStrategy[Case]:
     return st.builds(

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import mlx_pooling
 import numpy as np
-from reference import Geometry
+from mlx_pooling import _ext
+from mlx_pooling._arguments import make_window
+from reference import Adaptive, Geometry
 
 Op = Callable[..., mx.array]
 Spans = int | tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -43,6 +45,22 @@ def avg_op(ndim: int) -> Op:
     return getattr(mlx_pooling, f"avg_pool{ndim}d")
 
 
+def min_op(ndim: int) -> Op:
+    return getattr(mlx_pooling, f"min_pool{ndim}d")
+
+
+def unpool_op(ndim: int) -> Op:
+    return getattr(mlx_pooling, f"max_unpool{ndim}d")
+
+
+def lp_op(ndim: int) -> Op:
+    return getattr(mlx_pooling, f"lp_pool{ndim}d")
+
+
+def adaptive_op(kind: str, ndim: int) -> Op:
+    return getattr(mlx_pooling, f"adaptive_{kind}_pool{ndim}d")
+
+
 def layer(kind: str, ndim: int) -> type:
     return getattr(mlx_pooling, f"{kind}Pool{ndim}d")
 
@@ -51,6 +69,20 @@ def max_pool(x: mx.array, g: Geometry, **options) -> mx.array:
     return max_op(g.ndim)(
         x, g.kernel, g.stride, g.padding, g.dilation, g.ceil_mode, **options
     )
+
+
+def min_pool(x: mx.array, g: Geometry, **options) -> mx.array:
+    return min_op(g.ndim)(
+        x, g.kernel, g.stride, g.padding, g.dilation, g.ceil_mode, **options
+    )
+
+
+def adaptive_max_pool(x: mx.array, g: Adaptive, **options) -> mx.array:
+    return adaptive_op("max", g.ndim)(x, g.output, **options)
+
+
+def adaptive_avg_pool(x: mx.array, g: Adaptive) -> mx.array:
+    return adaptive_op("avg", g.ndim)(x, g.output)
 
 
 def avg_pool(
@@ -71,6 +103,13 @@ def avg_pool(
         dilation=g.dilation,
         **options,
     )
+
+
+def sum_pool(x: mx.array, g: Geometry) -> mx.array:
+    """Of int32 or int64, by the kernels of averages."""
+    sizes = (g.kernel, g.stride, g.padding, g.dilation)
+    window = make_window("sum_pool", g.ndim, *sizes, ceil_mode=g.ceil_mode)
+    return _ext.sum_pool(x, window)
 
 
 def fixed(op: Op, *args, **kwargs) -> Callable[[mx.array], mx.array]:

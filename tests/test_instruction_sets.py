@@ -15,7 +15,13 @@ pytestmark = pytest.mark.skipif(
     RUNS_SHADERS or platform.machine() not in ("x86_64", "AMD64"),
     reason="only x86-64 has more than one set of CPU kernels",
 )
-TESTS = ("test_forward.py", "test_gradients.py", "test_indices.py")
+TESTS = (
+    "test_forward.py",
+    "test_gradients.py",
+    "test_indices.py",
+    "test_min_pool.py",
+    "test_adaptive.py",
+)
 
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2"])

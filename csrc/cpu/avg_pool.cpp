@@ -9,6 +9,8 @@ namespace {
 template <typename T, int L>
 void average(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
+  // Integers are only summed, and dividing vectors of them is slow.
+  constexpr bool is_divided = std::is_floating_point_v<A>;
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
@@ -25,7 +27,7 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
             }
           });
           for (int u = 0; u < U; ++u) {
-            store<L>(y + c + u * L, total[u] / divisor);
+            store<L>(y + c + u * L, is_divided ? total[u] / divisor : total[u]);
           }
         });
   }
@@ -34,7 +36,7 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void avg_pool(const AvgTask& task, int64_t begin, int64_t end) {
-  with_float_type(task.dtype, [&]<typename T>(T) {
+  with_summed_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
       average<T, L>(task, begin, end);
     });

@@ -30,6 +30,19 @@ void with_float_type(Val dtype, Visit visit) {
   }
 }
 
+// The types that windows are summed in.
+template <typename Visit>
+void with_summed_type(Val dtype, Visit visit) {
+  switch (dtype) {
+    case Val::int32:
+      return visit(int32_t{});
+    case Val::int64:
+      return visit(int64_t{});
+    default:
+      return with_float_type(dtype, visit);
+  }
+}
+
 template <typename Visit>
 void with_type(Val dtype, Visit visit) {
   switch (dtype) {

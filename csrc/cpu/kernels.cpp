@@ -9,8 +9,7 @@ Divisor::Divisor(const Geometry& geometry) : is_uniform(true) {
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
     auto& of = factors[axis];
     of.reserve(geometry.axes[axis].out);
-    // At least one, though there be no output.
-    for (int64_t o = 0; o == 0 || o < geometry.axes[axis].out; ++o) {
+    for (int64_t o = 0; o < geometry.axes[axis].out; ++o) {
       of.push_back(geometry.divisor(axis, o));
       is_uniform = is_uniform && of.back() == of.front();
     }

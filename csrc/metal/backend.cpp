@@ -15,11 +15,23 @@ Operand operand(const array& a) {
   return {a.dtype(), a.offset()};
 }
 
-void encode_all(
-    const std::vector<metal::Launch>& launches,
-    const std::vector<metal::Binding>& bindings,
+void run(
+    const metal::Plan& plan,
+    std::vector<const array*> arrays,
     mlx::core::Stream stream) {
-  for (auto& launch : launches) {
+  std::vector<array> temporaries;
+  temporaries.reserve(plan.temporaries.size());
+  arrays.resize(metal::kFirstTemporary);
+  for (auto& [dtype, shape] : plan.temporaries) {
+    temporaries.push_back(metal::temporary(dtype, shape, stream));
+    arrays.push_back(&temporaries.back());
+  }
+  for (auto& launch : plan.launches) {
+    std::vector<metal::Binding> bindings;
+    for (auto& [number, access] : launch.buffers) {
+      bool is_bound = number != metal::kNoArray;
+      bindings.push_back({is_bound ? arrays[number] : nullptr, access});
+    }
     metal::encode(launch, bindings, stream);
   }
 }
@@ -33,10 +45,9 @@ class MetalBackend : public Backend {
       array* offsets,
       Stream stream) const override {
     auto taps = operand(offsets ? *offsets : y);
-    encode_all(
-        metal::plan_max_pool(
+    run(metal::plan_max_pool(
             geometry, operand(x), operand(y), offsets ? &taps : nullptr),
-        {{&x}, {&y, true}, {offsets, true}}, stream);
+        {&x, &y, offsets}, stream);
   }
 
   void max_pool_scatter(
@@ -45,10 +56,9 @@ class MetalBackend : public Backend {
       const array& dy,
       array& dx,
       Stream stream) const override {
-    encode_all(
-        metal::plan_max_pool_scatter(
+    run(metal::plan_max_pool_scatter(
             geometry, operand(offsets), operand(dy), operand(dx)),
-        {{&offsets}, {&dy}, {&dx, true}}, stream);
+        {&offsets, &dy, &dx}, stream);
   }
 
   void max_pool_gather(
@@ -57,18 +67,26 @@ class MetalBackend : public Backend {
       const array* t,
       array& y,
       Stream stream) const override {
-    encode_all(
-        metal::plan_max_pool_gather(
+    run(metal::plan_max_pool_gather(
             geometry, operand(offsets), operand(y), t != nullptr),
-        {{&offsets}, {&y, true}, {t}}, stream);
+        {&offsets, &y, t}, stream);
+  }
+
+  void unpool_routes(
+      const Geometry& geometry,
+      const array& indices,
+      array& sources,
+      array& targets,
+      Stream stream) const override {
+    run(metal::plan_unpool_routes(geometry), {&indices, &sources, &targets},
+        stream);
   }
 
   void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
-    encode_all(
-        metal::plan_avg_pool(geometry, operand(x), operand(y)),
-        {{&x}, {&y, true}}, stream);
+    run(metal::plan_avg_pool(geometry, operand(x), operand(y)), {&x, &y},
+        stream);
   }
 
   void avg_pool_grad(
@@ -76,9 +94,8 @@ class MetalBackend : public Backend {
       const array& dy,
       array& dx,
       Stream stream) const override {
-    encode_all(
-        metal::plan_avg_pool_grad(geometry, operand(dy), operand(dx)),
-        {{&dy}, {&dx, true}}, stream);
+    run(metal::plan_avg_pool_grad(geometry, operand(dy), operand(dx)),
+        {&dy, &dx}, stream);
   }
 };
 

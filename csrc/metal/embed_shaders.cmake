@@ -7,11 +7,18 @@ set(shader_files
     windows.h
     covers.h
     divisor.h
+    best.h
+    sweep.h
     max_pool.metal
+    max_sweep.metal
     max_pool_scatter.metal
+    max_scatter_sweep.metal
     max_pool_gather.metal
+    unpool.metal
     avg_pool.metal
-    avg_pool_grad.metal)
+    avg_sweep.metal
+    avg_pool_grad.metal
+    avg_grad_sweep.metal)
 
 function(embed_shaders header)
   set(source "")

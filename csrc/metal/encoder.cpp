@@ -1,5 +1,6 @@
 #include "metal/encoder.h"
 
+#include "mlx/allocator.h"
 #include "mlx/backend/metal/device.h"
 #include "shader_source.h"
 
@@ -47,6 +48,13 @@ MTL::Size metal_size(Size size) {
 
 } // namespace
 
+mx::array temporary(mx::Dtype dtype, mx::Shape shape, mx::Stream stream) {
+  mx::array made(std::move(shape), dtype, nullptr, {});
+  made.set_data(mx::allocator::malloc(made.nbytes()));
+  mx::metal::get_command_encoder(stream).add_temporary(made);
+  return made;
+}
+
 void encode(
     const Launch& launch,
     const std::vector<Binding>& bindings,
@@ -54,12 +62,12 @@ void encode(
   auto& encoder = mx::metal::get_command_encoder(stream);
   encoder.set_compute_pipeline_state(pipeline(launch, stream.device));
   for (int i = 0; i < static_cast<int>(bindings.size()); ++i) {
-    auto& [data, is_output] = bindings[i];
+    auto& [data, access] = bindings[i];
     if (data == nullptr) {
       continue;
     }
     encoder.set_input_array(*data, i);
-    if (is_output) {
+    if (access != Access::read) {
       encoder.register_output_array(*data);
     }
   }

@@ -12,8 +12,13 @@ namespace mlx_pooling::metal {
 // where the kernel's constants say that it is not used.
 struct Binding {
   const mlx::core::array* data;
-  bool is_output = false;
+  Access access = Access::read;
 };
+
+// An array without values yet, kept until the launches queued before the next
+// evaluation are done.
+mlx::core::array
+temporary(mlx::core::Dtype dtype, mlx::core::Shape shape, mlx::core::Stream);
 
 // Queues a launch on the stream's GPU.
 void encode(

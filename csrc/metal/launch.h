@@ -27,9 +27,14 @@ enum class Constant : uint8_t {
   with_values,
   uniform_divisor,
   count_include_pad,
+  minimum,
+  adaptive_d,
+  adaptive_h,
+  adaptive_w,
+  with_taps,
 };
 
-inline constexpr int kConstants = 15;
+inline constexpr int kConstants = 20;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);
@@ -39,7 +44,17 @@ using Constants = std::array<int32_t, kConstants>;
 using Size = std::array<uint32_t, 3>;
 
 // The buffer index of PoolParams in every kernel; arrays come before.
-inline constexpr int kParamsIndex = 3;
+inline constexpr int kParamsIndex = 4;
+
+// What the threads of a launch do to an array: `write` every element once, or
+// `update` elements atomically.
+enum class Access { read, write, update };
+
+// An array of a plan (plan.h).
+struct Buffer {
+  int array;
+  Access access = Access::read;
+};
 
 // Everything an encoder needs to dispatch a kernel, except the arrays.
 struct Launch {
@@ -48,6 +63,7 @@ struct Launch {
   PoolParams params;
   Size grid; // in threads
   Size threadgroup;
+  std::vector<Buffer> buffers; // each at the index of its place
 
   // The instantiation as an identifier: max_pool_float_uchar_int_4_1.
   std::string name() const;

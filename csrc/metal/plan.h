@@ -14,22 +14,40 @@ struct Operand {
   int64_t byte_offset = 0; // of its first element in its buffer
 };
 
-// The launches of one operation: one, unless it has more rows than a grid can
-// number. Buffer indices follow the argument order of each kernel.
+// An array that some launches of a plan leave to others.
+struct Temporary {
+  mlx::core::Dtype dtype;
+  mlx::core::Shape shape;
+};
 
-std::vector<Launch> plan_max_pool(
+// Arrays are numbered: the arguments in order, whether given or not, and from
+// here on the temporaries.
+inline constexpr int kFirstTemporary = 3;
+inline constexpr int kNoArray = -1;
+
+// The launches of one operation, in order: one, unless it is taken apart into
+// passes or has more rows than a grid can number.
+struct Plan {
+  std::vector<Launch> launches;
+  std::vector<Temporary> temporaries;
+};
+
+Plan plan_max_pool(
     const Geometry& geometry, Operand x, Operand y, const Operand* offsets);
 
-std::vector<Launch> plan_max_pool_scatter(
+Plan plan_max_pool_scatter(
     const Geometry& geometry, Operand offsets, Operand dy, Operand dx);
 
-std::vector<Launch> plan_max_pool_gather(
+// The arguments are offsets, y and t.
+Plan plan_max_pool_gather(
     const Geometry& geometry, Operand offsets, Operand y, bool with_values);
 
-std::vector<Launch>
-plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
+// The arguments are indices, sources and targets; `geometry` has the plane as
+// input.
+Plan plan_unpool_routes(const Geometry& geometry);
 
-std::vector<Launch>
-plan_avg_pool_grad(const Geometry& geometry, Operand dy, Operand dx);
+Plan plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
+
+Plan plan_avg_pool_grad(const Geometry& geometry, Operand dy, Operand dx);
 
 } // namespace mlx_pooling::metal

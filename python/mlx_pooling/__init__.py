@@ -10,6 +10,7 @@ from . import _versions
 
 _versions.check()  # before anything loads the extension
 
+from .conversion import convert, patch_mlx_nn, revert  # noqa: E402
 from .functional import (  # noqa: E402
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -63,6 +64,16 @@ from .layers import (  # noqa: E402
     MinPool2d,
     MinPool3d,
 )
+from .quantized import (  # noqa: E402
+    QuantizedArray,
+    quantize_per_tensor,
+    quantized_avg_pool1d,
+    quantized_avg_pool2d,
+    quantized_avg_pool3d,
+    quantized_max_pool1d,
+    quantized_max_pool2d,
+    quantized_max_pool3d,
+)
 
 __version__ = _metadata.version("mlx-pooling")
 
@@ -94,6 +105,7 @@ __all__ = [
     "MinPool1d",
     "MinPool2d",
     "MinPool3d",
+    "QuantizedArray",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -104,6 +116,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "composed",
+    "convert",
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
@@ -116,4 +129,13 @@ __all__ = [
     "min_pool1d",
     "min_pool2d",
     "min_pool3d",
+    "patch_mlx_nn",
+    "quantize_per_tensor",
+    "quantized_avg_pool1d",
+    "quantized_avg_pool2d",
+    "quantized_avg_pool3d",
+    "quantized_max_pool1d",
+    "quantized_max_pool2d",
+    "quantized_max_pool3d",
+    "revert",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -180,7 +181,7 @@ def check_norm_type(name: str, value: object) -> float:
         TypeError: For what is no number.
         ValueError: For one that is not positive.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"[{name}] 'norm_type' must be a number but got {value!r}.")
     if not value > 0:
         raise ValueError(f"[{name}] 'norm_type' must be positive but got {value}.")

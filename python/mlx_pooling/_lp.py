@@ -20,10 +20,12 @@ def lp_pool(
     dtype = x.dtype if mx.issubdtype(x.dtype, mx.floating) else mx.float32
     x = x.astype(mx.float64 if dtype == mx.float64 else mx.float32, stream)
     if math.isinf(norm_type):
-        return _ext.max_pool(x, window, stream).astype(dtype, stream)
+        return _ext.max_pool(mx.abs(x, stream=stream), window, stream).astype(
+            dtype, stream
+        )
     mean = _ext.avg_pool(_power(x, norm_type, stream), window, stream)
     total = mx.multiply(mean, math.prod(window.kernel_size), stream=stream)
-    return _root(total, norm_type, stream).astype(dtype, stream)
+    return _with_flat_zero(total, 1 / norm_type, stream).astype(dtype, stream)
 
 
 def _check(x: object, name: str) -> None:
@@ -41,14 +43,8 @@ def _power(x: mx.array, exponent: float, stream) -> mx.array:
     return _with_flat_zero(x, exponent, stream)
 
 
-def _root(total: mx.array, norm_type: float, stream) -> mx.array:
-    if norm_type == 1:
-        return total
-    return _with_flat_zero(total, 1 / norm_type, stream)
-
-
 def _with_flat_zero(x: mx.array, exponent: float, stream) -> mx.array:
-    """``x ** exponent``, with a zero gradient at 0 instead of an infinite one."""
+    """``x ** exponent``, with a zero gradient at 0 whatever the exponent."""
     is_zero = mx.equal(x, 0, stream=stream)
     power = mx.power(mx.where(is_zero, 1, x, stream=stream), exponent, stream=stream)
     return mx.where(is_zero, 0, power, stream=stream)

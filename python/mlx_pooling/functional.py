@@ -73,6 +73,14 @@ def max_pool1d(
             the padded input, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
+
+    Examples:
+        >>> x = mx.array([1, 3, 2, 5, 4, 0]).reshape(1, 6, 1)
+        >>> max_pool1d(x, 2).flatten().tolist()
+        [3, 5, 4]
+        >>> values, indices = max_pool1d(x, 3, stride=2, padding=1, return_indices=True)
+        >>> values.flatten().tolist(), indices.flatten().tolist()
+        ([3, 5, 5], [1, 3, 3])
     """
     window = make_window(
         "max_pool1d", 1, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
@@ -131,6 +139,16 @@ def max_pool2d(
             the padded input, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
+
+    Examples:
+        >>> x = 10 * mx.arange(16).reshape(1, 4, 4, 1)
+        >>> values, indices = max_pool2d(x, 2, return_indices=True)
+        >>> values[0, ..., 0].tolist()
+        [[50, 70], [130, 150]]
+        >>> indices[0, ..., 0].tolist()
+        [[5, 7], [13, 15]]
+        >>> max_pool2d(x, 3, stride=2, padding=((0, 1), (0, 1)))[0, ..., 0].tolist()
+        [[100, 110], [140, 150]]
     """
     window = make_window(
         "max_pool2d", 2, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
@@ -189,6 +207,13 @@ def max_pool3d(
             the padded input, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
+
+    Examples:
+        >>> x = mx.arange(24).reshape(1, 2, 3, 4, 1)
+        >>> max_pool3d(x, (2, 3, 2)).flatten().tolist()
+        [21, 23]
+        >>> max_pool3d(x, 2, ceil_mode=True)[0, ..., 0].tolist()
+        [[[17, 19], [21, 23]]]
     """
     window = make_window(
         "max_pool3d", 3, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode
@@ -459,6 +484,15 @@ def avg_pool1d(
             the padded input, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
+
+    Examples:
+        >>> x = mx.array([1.0, 3.0, 2.0, 4.0]).reshape(1, 4, 1)
+        >>> avg_pool1d(x, 2).flatten().tolist()
+        [2.0, 3.0]
+        >>> avg_pool1d(x, 2, padding=1).flatten().tolist()
+        [0.5, 2.5, 2.0]
+        >>> avg_pool1d(x, 2, padding=1, count_include_pad=False).flatten().tolist()
+        [1.0, 2.5, 4.0]
     """
     window = make_window(
         "avg_pool1d",
@@ -521,6 +555,13 @@ def avg_pool2d(
             the padded input, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
+
+    Examples:
+        >>> x = mx.arange(16).reshape(1, 4, 4, 1)  # integers give float32
+        >>> avg_pool2d(x, 2)[0, ..., 0].tolist()
+        [[2.5, 4.5], [10.5, 12.5]]
+        >>> avg_pool2d(x, 2, divisor_override=1)[0, ..., 0].tolist()
+        [[10.0, 18.0], [42.0, 50.0]]
     """
     window = make_window(
         "avg_pool2d",
@@ -583,6 +624,13 @@ def avg_pool3d(
             the padded input, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
+
+    Examples:
+        >>> x = mx.arange(24).reshape(1, 2, 3, 4, 1)
+        >>> avg_pool3d(x, (2, 3, 2)).flatten().tolist()
+        [10.5, 12.5]
+        >>> avg_pool3d(x, 2, ceil_mode=True)[0, ..., 0].tolist()
+        [[[8.5, 10.5], [14.5, 16.5]]]
     """
     window = make_window(
         "avg_pool3d",
@@ -858,8 +906,8 @@ def lp_pool1d(
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.functional.lp_pool1d``, on channels-last
-    arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool1d``, on
+    channels-last arrays.
 
     Args:
         x (array): Shape ``(N, L, C)`` or ``(L, C)``; any real dtype.
@@ -906,8 +954,8 @@ def lp_pool2d(
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.functional.lp_pool2d``, on channels-last
-    arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool2d``, on
+    channels-last arrays.
 
     Args:
         x (array): Shape ``(N, H, W, C)`` or ``(H, W, C)``; any real dtype.
@@ -954,8 +1002,8 @@ def lp_pool3d(
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.functional.lp_pool3d``, on channels-last
-    arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool3d``, on
+    channels-last arrays.
 
     Args:
         x (array): Shape ``(N, D, H, W, C)`` or ``(D, H, W, C)``; any real dtype.

@@ -24,6 +24,11 @@ from ._lp import lp_pool
 class _Pool(Module):
     _spatial_axes: int
     _window: _ext.Window
+    _replaces: Module | None = None  # set by conversion
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what it replaces: a copy or a pickle of it replaced nothing."""
+        return {k: v for k, v in vars(self).items() if k != "_replaces"}
 
     def _extra_repr(self) -> str:
         """List the arguments of ``mlx.nn``, and of ours those not default."""
@@ -151,6 +156,16 @@ class _AdaptiveMaxPool(_AdaptivePool):
         return _ext.max_pool(x, self._window)
 
 
+class _Global:
+    """Makes an adaptive layer that of one output."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def _extra_repr(self) -> str:
+        return ""
+
+
 class _LPPool(_Pool):
     def __init__(
         self,
@@ -167,7 +182,10 @@ class _LPPool(_Pool):
         )
 
     def _extra_repr(self) -> str:
-        return f"norm_type={self._norm_type:g}, {super()._extra_repr()}"
+        w = self._window
+        shown = f"norm_type={self._norm_type:g}, kernel_size={tuple(w.kernel_size)}, "
+        shown += f"stride={tuple(w.stride)}"
+        return shown + (", ceil_mode=True" if w.ceil_mode else "")
 
     def __call__(self, x: mx.array) -> mx.array:
         return lp_pool(x, self._norm_type, self._window)
@@ -783,7 +801,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     _spatial_axes = 3
 
 
-class GlobalAvgPool1d(AdaptiveAvgPool1d):
+class GlobalAvgPool1d(_Global, AdaptiveAvgPool1d):
     """The average of each channel over 1 spatial axis.
 
     ``AdaptiveAvgPool1d(1)``: the spatial axes stay, with size 1.
@@ -799,11 +817,8 @@ class GlobalAvgPool1d(AdaptiveAvgPool1d):
         (4, 1, 5)
     """
 
-    def __init__(self) -> None:
-        super().__init__(1)
 
-
-class GlobalAvgPool2d(AdaptiveAvgPool2d):
+class GlobalAvgPool2d(_Global, AdaptiveAvgPool2d):
     """The average of each channel over 2 spatial axes.
 
     ``AdaptiveAvgPool2d(1)``: the spatial axes stay, with size 1.
@@ -819,11 +834,8 @@ class GlobalAvgPool2d(AdaptiveAvgPool2d):
         (4, 1, 1, 5)
     """
 
-    def __init__(self) -> None:
-        super().__init__(1)
 
-
-class GlobalAvgPool3d(AdaptiveAvgPool3d):
+class GlobalAvgPool3d(_Global, AdaptiveAvgPool3d):
     """The average of each channel over 3 spatial axes.
 
     ``AdaptiveAvgPool3d(1)``: the spatial axes stay, with size 1.
@@ -839,11 +851,8 @@ class GlobalAvgPool3d(AdaptiveAvgPool3d):
         (4, 1, 1, 1, 5)
     """
 
-    def __init__(self) -> None:
-        super().__init__(1)
 
-
-class GlobalMaxPool1d(AdaptiveMaxPool1d):
+class GlobalMaxPool1d(_Global, AdaptiveMaxPool1d):
     """The maximum of each channel over 1 spatial axis.
 
     ``AdaptiveMaxPool1d(1)``: the spatial axes stay, with size 1.
@@ -860,11 +869,8 @@ class GlobalMaxPool1d(AdaptiveMaxPool1d):
         (4, 1, 5)
     """
 
-    def __init__(self) -> None:
-        super().__init__(1)
 
-
-class GlobalMaxPool2d(AdaptiveMaxPool2d):
+class GlobalMaxPool2d(_Global, AdaptiveMaxPool2d):
     """The maximum of each channel over 2 spatial axes.
 
     ``AdaptiveMaxPool2d(1)``: the spatial axes stay, with size 1.
@@ -881,11 +887,8 @@ class GlobalMaxPool2d(AdaptiveMaxPool2d):
         (4, 1, 1, 5)
     """
 
-    def __init__(self) -> None:
-        super().__init__(1)
 
-
-class GlobalMaxPool3d(AdaptiveMaxPool3d):
+class GlobalMaxPool3d(_Global, AdaptiveMaxPool3d):
     """The maximum of each channel over 3 spatial axes.
 
     ``AdaptiveMaxPool3d(1)``: the spatial axes stay, with size 1.
@@ -902,9 +905,6 @@ class GlobalMaxPool3d(AdaptiveMaxPool3d):
         (4, 1, 1, 1, 5)
     """
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
 
 class LPPool1d(_LPPool):
     """Power-average pooling over 1 spatial axis.
@@ -912,7 +912,8 @@ class LPPool1d(_LPPool):
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.LPPool1d``, on channels-last arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.LPPool1d``, on
+    channels-last arrays.
 
     Args:
         norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
@@ -948,7 +949,8 @@ class LPPool2d(_LPPool):
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.LPPool2d``, on channels-last arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.LPPool2d``, on
+    channels-last arrays.
 
     Args:
         norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
@@ -984,7 +986,8 @@ class LPPool3d(_LPPool):
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
     computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
     where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is max pooling. Definition: ``torch.nn.LPPool3d``, on channels-last arrays.
+    is the maximum of absolute values. Definition: ``torch.nn.LPPool3d``, on
+    channels-last arrays.
 
     Args:
         norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -78,6 +79,29 @@ def take_records() -> list[dict]:
     """Return what the launches since the last call did."""
     mx.synchronize()
     return json.loads(library().take_records())
+
+
+def is_backward(record: dict) -> bool:
+    return re.match("max_pool_scatter|max_scatter|avg_(pool_)?grad", record["kernel"])
+
+
+def loads_per_vector(records: list[dict]) -> float:
+    """Vectors loaded to one vector of the last launch's result.
+
+    Those of earlier passes count for what they leave, which may be more or less.
+    """
+
+    def result(record: dict) -> dict:
+        # Offsets, where a forward kernel writes them, are stored as often as y.
+        return max(record["buffers"], key=lambda buffer: buffer["stores"])
+
+    stored = result(records[-1])["bytes"]
+    return sum(
+        sum(buffer["loads"] for buffer in record["buffers"])
+        / result(record)["stores"]
+        * (result(record)["bytes"] / stored)
+        for record in records
+    )
 
 
 def environment(site: Path, cache: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -40,9 +41,13 @@ ELEMENTS = {
     "float": 4,
 }
 FLOATS = ("half", "bfloat", "float")
+SUMMED = ("int", "long")  # besides floats, and only forward
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
-TILES = (1, 4)
+WINDOW_TILES = ("1, 1", "1, 4", "2, 2", "2, 4")
+COVER_TILES = ("1", "4")
+# Lengths of strips; one of each instantiates what all do.
+STRIPS = ("1", "8", "32")
 
 LANGUAGES = {
     "C++14": ["-x", "c++", "-std=c++14", "-pedantic-errors", "--target=x86_64-linux"],
@@ -61,19 +66,44 @@ def vectors(*sizes: int) -> list[int]:
     return [v for v in (1, 2, 4, 8, 16) if v * max(sizes) <= 16]
 
 
-def max_kernels(name: str) -> list[str]:
+def max_kernels(name: str, tiles: tuple[str, ...]) -> list[str]:
     return [
         f"{name}<{t}, {o}, {index}, {v}, {tile}>"
         for t, o in product(ELEMENTS, OFFSETS)
-        for v, index, tile in product(vectors(ELEMENTS[t], OFFSETS[o]), INDEX, TILES)
+        for v, index, tile in product(vectors(ELEMENTS[t], OFFSETS[o]), INDEX, tiles)
     ]
 
 
-def avg_kernels(name: str) -> list[str]:
+def avg_kernels(name: str, types: tuple[str, ...], tiles: tuple[str, ...]) -> list[str]:
     return [
         f"{name}<{t}, {index}, {v}, {tile}>"
-        for t in FLOATS
-        for v, index, tile in product(vectors(ELEMENTS[t]), INDEX, TILES)
+        for t in types
+        for v, index, tile in product(vectors(ELEMENTS[t]), INDEX, tiles)
+    ]
+
+
+def passes(elements: Iterable[str]) -> list[tuple[str, str]]:
+    """What the passes of an operation read and write: sums are of floats."""
+    sums = {t: "float" if t in FLOATS else t for t in elements}
+    first = [(t, s) for t, s in sums.items()]
+    return sorted({*first, *((s, t) for t, s in first), *((t, t) for t in elements)})
+
+
+def scatter_sweeps(name: str) -> list[str]:
+    return [
+        f"{name}<{a}, {b}, {o}, {index}, {v}, {strip}>"
+        for (a, b), o in product(passes(ELEMENTS), OFFSETS)
+        for v, index, strip in product(
+            vectors(ELEMENTS[a], ELEMENTS[b], OFFSETS[o]), INDEX, STRIPS
+        )
+    ]
+
+
+def avg_sweeps(name: str, types: tuple[str, ...]) -> list[str]:
+    return [
+        f"{name}<{a}, {b}, {index}, {v}, {strip}>"
+        for a, b in passes(types)
+        for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, STRIPS)
     ]
 
 
@@ -86,19 +116,34 @@ def gather_kernels() -> list[str]:
 
 
 FAMILIES = {
-    "max_pool": max_kernels("max_pool"),
-    "max_pool_scatter": max_kernels("max_pool_scatter"),
+    "max_pool": max_kernels("max_pool", WINDOW_TILES),
+    "max_sweep": max_kernels("max_sweep", STRIPS),
+    "max_pool_scatter": max_kernels("max_pool_scatter", COVER_TILES),
+    "max_scatter_sweep": scatter_sweeps("max_scatter_sweep"),
     "max_pool_gather": gather_kernels(),
-    "avg_pool": avg_kernels("avg_pool"),
-    "avg_pool_grad": avg_kernels("avg_pool_grad"),
+    **{
+        name: [f"{name}<{index}>" for index in INDEX]
+        for name in ("unpool_clear", "unpool_claim", "unpool_settle")
+    },
+    "avg_pool": avg_kernels("avg_pool", (*FLOATS, *SUMMED), WINDOW_TILES),
+    "avg_sweep": avg_sweeps("avg_sweep", (*FLOATS, *SUMMED)),
+    "avg_pool_grad": avg_kernels("avg_pool_grad", FLOATS, COVER_TILES),
+    "avg_grad_sweep": avg_sweeps("avg_grad_sweep", FLOATS),
 }
 # Enough to see that a fault is found.
 SAMPLES = [
-    "max_pool<half, uchar, int, 2, 4>",
-    "max_pool<uint, uint, long, 1, 1>",
+    "max_pool<half, uchar, int, 2, 2, 4>",
+    "max_pool<uint, uint, long, 1, 1, 1>",
+    "max_sweep<float, ushort, int, 4, 8>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
     "max_pool_gather<ushort, uint, int>",
-    "avg_pool<bfloat, int, 4, 1>",
+    "unpool_claim<int>",
+    "unpool_settle<long>",
+    "max_scatter_sweep<half, float, uchar, long, 2, 16>",
+    "avg_pool<bfloat, int, 4, 1, 1>",
+    "avg_sweep<float, half, int, 4, 8>",
+    "avg_grad_sweep<bfloat, float, int, 4, 8>",
+    "avg_pool<long, int, 2, 1, 1>",
     "avg_pool_grad<float, long, 4, 4>",
 ]
 
@@ -247,6 +292,10 @@ ADDRESS_FAULTS = {
             "  const Offset offset = offsets[to] = 0;",
         ),
         "read-only",
+    ),
+    "atomic operation on other memory": (
+        *("device atomic_uint* sources", "device uint* sources"),
+        "no matching function",
     ),
     "write to a function constant": (
         *("  const Index to = own", "  kernel_w = 1; const Index to = own"),
@@ -400,7 +449,7 @@ def test_buffer_indices(source: str):
     ("old", "new"),
     [
         ("y [[buffer(1)]]", "y [[buffer(0)]]"),
-        ("p [[buffer(3)]]", "p [[buffer(4)]]"),
+        ("p [[buffer(4)]]", "p [[buffer(3)]]"),
         ("x [[buffer(0)]]", "x"),
     ],
 )

@@ -67,6 +67,10 @@ SHAPES = {
     "huge padding on both sides": Shape(plane(9, 3, 2**30, LARGEST), 4, 8),
     "huge dilation": Shape(plane(9, 2, 1, 2**30, 2**30), 1, 1),
     "huge stride": Shape(plane(9, 2, LARGEST), 2, 2),
+    "large window": Shape(plane((40, 50), 13, 1, 6), 8, 12, "float16"),
+    "large window of 2^31 elements": Shape(plane(2**11, 31, 1, 15), 2**5, 16),
+    "large window, few rows": Shape(plane((3, 60), (3, 31), 1, (1, 15)), 1, 6, "int64"),
+    "global": Shape(plane((9, 7), (9, 7)), 1, 3),
     "huge kernel": Shape(plane(9, LARGEST, 1, 2**30), 2, 2, "int64"),
     **{
         f"{dtype} from byte {byte_offset}": Shape(
@@ -80,7 +84,9 @@ CASES = [
     (op, name)
     for name, shape in SHAPES.items()
     for op in (*FORWARD, *BACKWARD)
-    if not op.startswith("avg") or "float" in shape.dtype
+    if not op.startswith("avg")
+    or "float" in shape.dtype
+    or (op == "avg_pool" and shape.dtype in ("int32", "int64"))
 ]
 
 
@@ -95,25 +101,27 @@ def library(host_folder: Path) -> ctypes.CDLL:
 def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
     g = shape.geometry
     low, high = zip(*g.padding, strict=True)
-    sizes = [shape.batch, *g.size, shape.channels]
-    windows = [*g.kernel, *g.stride, *low, *high, *g.dilation]
     launches = library.plan(
         op.encode(),
         shape.dtype.encode(),
         b"" if op.startswith("avg") else shape.offsets.encode(),
         g.ndim,
-        (ctypes.c_int64 * len(sizes))(*sizes),
-        (ctypes.c_int64 * len(windows))(*windows),
+        int64s(shape.batch, *g.size, shape.channels),
+        int64s(*g.kernel, *g.stride, *low, *high, *g.dilation),
         ctypes.c_int64(shape.byte_offset),
     )
     return json.loads(launches)
 
 
-def template_arguments(launch: dict) -> tuple[str, int, int]:
-    """The type of indices, the vector width and the tile."""
-    match = re.search(r"(int|long)(?:, (\d+), (\d+))?>$", launch["kernel"])
-    index, width, tile = match.groups(default="1")
-    return index, int(width), int(tile)
+def int64s(*values: int) -> ctypes.Array:
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+def template_arguments(launch: dict) -> tuple[str, int, int, int]:
+    """The type of indices, the vector width, and the rows and columns of a tile."""
+    pattern = r"(int|long)(?:, (\d+)(?:, (\d+))?, (\d+))?>$"
+    index, *sizes = re.search(pattern, launch["kernel"]).groups(default="1")
+    return index, *map(int, sizes)
 
 
 def grid_faults(launches: list[dict]) -> list[str]:
@@ -129,11 +137,11 @@ def grid_faults(launches: list[dict]) -> list[str]:
 
 def cover_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     """Vectors divide the channels, tiles reach just to the end of W, rows add up."""
-    *rows, columns = shape.positions(op)
+    *planes, rows, columns = (1, *shape.positions(op))
     faults = []
     next_row = 0
     for launch in launches:
-        _, width, tile = template_arguments(launch)
+        _, width, tile_rows, tile = template_arguments(launch)
         x, y, z = launch["grid"]
         if x * width != shape.channels:
             faults.append(f"{x} vectors of {width} channels")
@@ -142,8 +150,8 @@ def cover_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
         if launch["first_row"] != next_row:
             faults.append(f"rows from {launch['first_row']} instead of {next_row}")
         next_row += z
-    if next_row != shape.batch * math.prod(rows):
-        faults.append(f"{next_row} rows")
+    if next_row != shape.batch * math.prod(planes) * -(-rows // tile_rows):
+        faults.append(f"{next_row} rows of tiles")
     return faults
 
 
@@ -152,7 +160,7 @@ def vector_faults(launches: list[dict], shape: Shape) -> list[str]:
     size = SIZES[shape.dtype]
     faults = []
     for launch in launches:
-        _, width, _ = template_arguments(launch)
+        _, width, *_ = template_arguments(launch)
         bytes_moved = width * size
         starts = (shape.byte_offset, shape.channels * size)
         if bytes_moved > 16 or any(start % bytes_moved for start in starts):
@@ -175,13 +183,37 @@ def largest_index(op: str, shape: Shape, tile: int) -> int:
 def index_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     faults = []
     for launch in launches:
-        index, _, tile = template_arguments(launch)
-        if index == "int" and largest_index(op, shape, tile) > LARGEST:
+        index, _, *tile = template_arguments(launch)
+        if index == "int" and largest_index(op, shape, max(tile)) > LARGEST:
+            faults.append("32-bit indices")
+    return faults
+
+
+def is_pass(launch: dict) -> bool:
+    return "_sweep<" in launch["kernel"]
+
+
+def pass_faults(launches: list[dict], op: str) -> list[str]:
+    """As of other launches, but along the one axis that each pass is over."""
+    faults = []
+    for launch in launches:
+        index, width, _, strip = template_arguments(launch)
+        x, y, z = launch["grid"]
+        before, after = launch["in"][2], launch["out"][2]
+        results = after if op in FORWARD else before
+        if x * width != launch["channels"]:
+            faults.append(f"{x} vectors of {width} channels")
+        if not (y - 1) * strip < results <= y * strip:
+            faults.append(f"{y} strips of {strip} results")
+        elements = z * launch["channels"] * max(before, after)
+        if index == "int" and elements > LARGEST:
             faults.append("32-bit indices")
     return faults
 
 
 def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    if any(map(is_pass, launches)):
+        return [*grid_faults(launches), *pass_faults(launches, op)]
     return [
         *grid_faults(launches),
         *cover_faults(launches, op, shape),
@@ -206,7 +238,9 @@ def test_plan(library: ctypes.CDLL, op: str, name: str):
         ("2^31 elements", "long", 1),
         ("2^33 rows", "long", 4),
         ("huge padding", "long", 1),
-        ("huge dilation", "long", 1),
+        ("huge dilation", "long", 2),
+        ("large window", "int", 2),
+        ("large window of 2^31 elements", "long", 2),
     ],
 )
 def test_kind_of_plan(library: ctypes.CDLL, name: str, index: str, launches: int):
@@ -232,13 +266,13 @@ FAULTS = {
     "threadgroup": ({"threadgroup": [32, 32, 2]}, "threadgroup [32, 32, 2]"),
     "no threadgroup": ({"threadgroup": [0, 1, 1]}, "threadgroup [0, 1, 1]"),
     "grid": ({"grid": [1, 1, 2**32]}, "grid [1, 1, 4294967296]"),
-    "channels": ({"grid": [2, 2, 16]}, "2 vectors of 4 channels"),
-    "too few tiles": ({"grid": [1, 1, 16]}, "1 tiles of 4 columns"),
-    "too many tiles": ({"grid": [1, 3, 16]}, "3 tiles of 4 columns"),
-    "rows": ({"grid": [1, 2, 15]}, "15 rows"),
+    "channels": ({"grid": [2, 2, 8]}, "2 vectors of 4 channels"),
+    "too few tiles": ({"grid": [1, 1, 8]}, "1 tiles of 4 columns"),
+    "too many tiles": ({"grid": [1, 3, 8]}, "3 tiles of 4 columns"),
+    "rows": ({"grid": [1, 2, 7]}, "7 rows of tiles"),
     "first row": ({"first_row": 1}, "rows from 1 instead of 0"),
     "vectors": (
-        {"kernel": "max_pool<float, uchar, int, 8, 4>"},
+        {"kernel": "max_pool<float, uchar, int, 8, 2, 4>"},
         "vectors of 32 bytes at multiples of (0, 16)",
     ),
 }
@@ -249,7 +283,7 @@ def test_a_planted_fault_is_found(library: ctypes.CDLL, name: str):
     shape = SHAPES["small"]
     change, message = FAULTS[name]
     (launch,) = make_plan(library, "max_pool", shape)
-    assert template_arguments(launch) == ("int", 4, 4)
+    assert template_arguments(launch) == ("int", 4, 2, 4)
     assert message in faults([launch | change], "max_pool", shape)
 
 
@@ -258,3 +292,17 @@ def test_a_narrow_index_is_found(library: ctypes.CDLL):
     (launch,) = make_plan(library, "max_pool", shape)
     narrow = launch | {"kernel": launch["kernel"].replace("long", "int")}
     assert faults([narrow], "max_pool", shape) == ["32-bit indices"]
+
+
+@pytest.mark.parametrize(("outputs", "index"), [(2046, "int"), (2047, "long")])
+@pytest.mark.parametrize("op", ["max_pool", "max_pool_scatter", "max_pool_gather"])
+def test_adaptive_windows_start_where_products_fit(
+    library: ctypes.CDLL, op: str, outputs: int, index: str
+):
+    """Window o starts at o * in / out, which has no 32-bit dividend for every o."""
+    launches = library.plan(
+        *(f"adaptive_{op}".encode(), b"float32", b"uint32", 1),
+        *(int64s(1, 2**20 - 1, 1), int64s(outputs), ctypes.c_int64(0)),
+    )
+    (launch,) = json.loads(launches)
+    assert f" {index}" in launch["kernel"]

@@ -36,7 +36,7 @@ class Run:
 # Longest first.
 RUNS = {
     "forward": Run(
-        ("test_forward.py", "test_indices.py", "test_layout.py"),
+        ("test_forward.py", "test_indices.py", "test_layout.py", "test_quantized.py"),
         # Watched accesses are slow; on_host/ has windows as wide with fewer taps.
         leaving_out="about_the_limits_of_an_offset_type",
     ),
@@ -45,9 +45,20 @@ RUNS = {
         # on_host/ has 64-bit indices in arrays that are small.
         leaving_out="more_than_2_to_the_31_elements",
     ),
+    "surface": Run(
+        (
+            "test_adaptive.py",
+            "test_min_pool.py",
+            "test_unpool.py",
+            "test_named_padding.py",
+        ),
+        leaving_out="a_long_plane",
+    ),
     "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
+    "other windows": Run(("metal/on_host/test_other_windows.py",)),
+    "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),
     "watch": Run(("metal/on_host/test_watch.py",)),
     "sanitized": Run(
         (AGREEMENT,),
@@ -60,7 +71,7 @@ SMALL = f"{AGREEMENT}::test_inputs_that_start_anywhere"
 # With a fault planted in the shaders, a run of a few tests must end like this.
 FAULTY_RUNS = {
     "wrong value": (
-        Run((SMALL,), fault="v > best || is_nan(v); => v > best || v != 2;"),
+        Run((SMALL,), fault="best) || is_nan(v); => best) || v != 2;"),
         "Arrays are not equal",
     ),
     "not written": (

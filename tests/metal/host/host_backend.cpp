@@ -51,6 +51,16 @@ class HostBackend : public Backend {
     backend_for(y).max_pool_gather(geometry, offsets, t, y, stream);
   }
 
+  void unpool_routes(
+      const Geometry& geometry,
+      const array& indices,
+      array& sources,
+      array& targets,
+      Stream stream) const override {
+    backend_for(indices).unpool_routes(
+        geometry, indices, sources, targets, stream);
+  }
+
   void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
@@ -97,7 +107,12 @@ void write_members(std::ostream& out, const Launch& launch) {
   write_list(out, launch.threadgroup);
   out << ", \"constants\": ";
   write_list(out, launch.constants);
-  out << ", \"first_row\": " << launch.params.first_row;
+  out << ", \"in\": ";
+  write_list(out, launch.params.in);
+  out << ", \"out\": ";
+  write_list(out, launch.params.out);
+  out << ", \"channels\": " << launch.params.channels
+      << ", \"first_row\": " << launch.params.first_row;
 }
 
 void write(std::ostream& out, const Launch& launch) {
@@ -132,7 +147,7 @@ mlx::core::Dtype dtype_named(const std::string& name) {
   return dtypes.at(name);
 }
 
-std::vector<Launch> plan_named(
+Plan plan_named(
     const std::string& op,
     const Geometry& g,
     Operand x,
@@ -186,7 +201,8 @@ EXPORTED const char* take_records() {
 
 // The launches, as JSON, that an operation would take; nothing is allocated.
 // `shape` is that of x: (N, *spatial, C). `windows` has a row each for kernel
-// size, stride, low and high padding and dilation.
+// size, stride, low and high padding and dilation; of "adaptive", one for the
+// output size.
 EXPORTED const char* plan(
     const char* op,
     const char* dtype,
@@ -198,7 +214,11 @@ EXPORTED const char* plan(
   auto row = [&](int i) {
     return Window::Sizes(windows + i * axes, windows + (i + 1) * axes);
   };
-  Window window("plan", row(0), row(1), row(2), row(3), row(4));
+  const std::string adaptive = "adaptive_";
+  bool is_adaptive = std::string(op).starts_with(adaptive);
+  auto window = is_adaptive
+      ? Window::adaptive("plan", {windows, windows + axes})
+      : Window("plan", row(0), row(1), row(2), row(3), row(4));
   Geometry geometry(window, mlx::core::Shape(shape, shape + axes + 2));
   metal::Operand x{metal::dtype_named(dtype), byte_offset};
   metal::Operand y{x.dtype};
@@ -207,5 +227,8 @@ EXPORTED const char* plan(
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
   }
   return metal::json(
-      metal::plan_named(op, geometry, x, y, offsets ? &*offsets : nullptr));
+      metal::plan_named(
+          op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
+          offsets ? &*offsets : nullptr)
+          .launches);
 }

@@ -21,6 +21,7 @@
 
 #include "host_encoder.h"
 #include "metal/encoder.h"
+#include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
 
 namespace mlx_pooling::metal {
@@ -34,7 +35,9 @@ struct Position {
   uint32_t x, y, z;
 };
 
-using Report = void (*)(const void* address, size_t size, bool is_write);
+enum class Kind : int { read, write, atomic };
+
+using Report = void (*)(const void* address, size_t size, Kind kind);
 
 // A compiled launch.
 struct Shader {
@@ -66,13 +69,14 @@ bool watches() {
 
 const char* kReports = R"(
 #define UNWATCHED __attribute__((no_sanitize("thread")))
-static void (*report)(const void*, size_t, bool);
+enum class Kind : int { read, write, atomic };
+static void (*report)(const void*, size_t, Kind);
 #define REPORT(size)                                   \
   UNWATCHED void __tsan_read##size(const void* p) {    \
-    report(p, size, false);                            \
+    report(p, size, Kind::read);                       \
   }                                                    \
   UNWATCHED void __tsan_write##size(const void* p) {   \
-    report(p, size, true);                             \
+    report(p, size, Kind::write);                      \
   }
 extern "C" {
 void __tsan_init() {}
@@ -84,12 +88,15 @@ REPORT(4)
 REPORT(8)
 REPORT(16)
 UNWATCHED void __tsan_read_range(const void* p, size_t size) {
-  report(p, size, false);
+  report(p, size, Kind::read);
 }
 UNWATCHED void __tsan_write_range(const void* p, size_t size) {
-  report(p, size, true);
+  report(p, size, Kind::write);
 }
-UNWATCHED void set_report(void (*to)(const void*, size_t, bool)) {
+UNWATCHED void report_atomic(const void* p) {
+  report(p, 4, Kind::atomic);
+}
+UNWATCHED void set_report(void (*to)(const void*, size_t, Kind)) {
   report = to;
 }
 }
@@ -165,7 +172,7 @@ std::string host_library() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void access(const void* address, size_t size, bool is_write);
+void access(const void* address, size_t size, Kind kind);
 
 // The source of a launch with the fault that a test plants: "text => faulty".
 std::string faulty_source(const Launch& launch, const std::string& fault) {
@@ -228,7 +235,7 @@ struct Bound {
         offset(binding.data->offset() % 16),
         bytes(binding.data->nbytes()),
         memory(new (std::align_val_t(16)) char[offset + bytes]) {
-    if (binding.is_output) {
+    if (binding.access == Access::write) {
       writers.assign(bytes, 0);
     } else {
       std::memcpy(data(), binding.data->data<char>(), bytes);
@@ -285,7 +292,18 @@ bool is_own_memory(const char* at) {
       watch.is_constant(at);
 }
 
-void access(const void* address, size_t size, bool is_write) {
+// What is wrong with such an access to such a buffer; empty: nothing.
+std::string fault(Access access, Kind kind) {
+  if (access == Access::update) {
+    return kind == Kind::atomic ? "" : "access to an updated buffer not atomic";
+  }
+  if (access == Access::read) {
+    return kind == Kind::read ? "" : "write to an input";
+  }
+  return kind == Kind::write ? "" : "read of an output";
+}
+
+void access(const void* address, size_t size, Kind kind) {
   auto* at = static_cast<const char*>(address);
   for (auto& bound : *watch.bound) {
     if (at < bound.data() || at >= bound.data() + bound.bytes) {
@@ -297,18 +315,21 @@ void access(const void* address, size_t size, bool is_write) {
     if (reinterpret_cast<uintptr_t>(at) % size != 0) {
       stop("misaligned access of " + std::to_string(size) + " bytes");
     }
-    if (is_write != bound.binding.is_output) {
-      stop(is_write ? "write to an input" : "read of an output");
+    if (auto error = fault(bound.binding.access, kind); !error.empty()) {
+      stop(error);
     }
-    if (is_write) {
+    if (kind == Kind::write) {
       write_once(bound, at - bound.data(), size);
     }
-    (is_write ? bound.traffic.stores : bound.traffic.loads) += 1;
+    bound.traffic.loads += kind != Kind::write;
+    bound.traffic.stores += kind != Kind::read;
     bound.traffic.bytes += size;
     return;
   }
   if (!is_own_memory(at)) {
-    stop(is_write ? "write outside every buffer" : "read outside every buffer");
+    stop(
+        kind == Kind::read ? "read outside every buffer"
+                           : "write outside every buffer");
   }
 }
 
@@ -368,10 +389,10 @@ void execute(const Launch& launch, std::vector<Binding> bindings) {
   Record record{launch, {}, watch.error};
   for (auto& b : bound) {
     record.traffic.push_back(b.traffic);
-    if (!b.binding.is_output) {
+    if (b.binding.access == Access::read) {
       continue;
     }
-    if (watch.error.empty() && watches()) {
+    if (b.binding.access == Access::write && watch.error.empty() && watches()) {
       check_all_written(b);
       record.error = watch.error;
     }
@@ -383,6 +404,13 @@ void execute(const Launch& launch, std::vector<Binding> bindings) {
 }
 
 } // namespace
+
+mx::array temporary(mx::Dtype dtype, mx::Shape shape, mx::Stream stream) {
+  mx::array made(std::move(shape), dtype, nullptr, {});
+  made.set_data(mx::allocator::malloc(made.nbytes()));
+  mx::cpu::get_command_encoder(stream).add_temporary(made);
+  return made;
+}
 
 void encode(
     const Launch& launch,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from agreement import Run, agreed, assert_agree, on_kernels, on_shaders
 from hypothesis import given
 from reference import Geometry
 from strategies import FINITE, Case, Data, average_options, cases
@@ -22,15 +22,12 @@ from support import (
     geometry,
     jvp,
     max_pool,
+    sum_pool,
     vjp,
 )
 
-from metal import shader_host
-
-Run = Callable[[], list[mx.array]]
-
 METAL_NAMES = {
-    mx.bool_: "uchar",
+    mx.bool_: "bool",
     mx.uint8: "uchar",
     mx.uint16: "ushort",
     mx.uint32: "uint",
@@ -47,64 +44,12 @@ METAL_NAMES = {
 WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
 AVG_DTYPES = (*FLOATS, mx.complex64)
+SUM_DTYPES = (mx.int32, mx.int64)
 HUGE = 2**31 - 1
 
 
 def short_name(value: object) -> str | None:
     return str(value).removeprefix("mlx.core.") if type(value) is mx.Dtype else None
-
-
-def on_kernels(run: Run) -> list[mx.array]:
-    shader_host.run_shaders(False)
-    outputs = run()
-    mx.eval(outputs)
-    assert shader_host.take_records() == []
-    return outputs
-
-
-def on_shaders(run: Run, order: str) -> tuple[list[mx.array], list[str]]:
-    """The outputs, and the kernels launched."""
-    shader_host.run_shaders(True, order)
-    outputs = run()
-    mx.eval(outputs)
-    records = shader_host.take_records()
-    assert not [record for record in records if record["error"]]
-    return outputs, [record["kernel"] for record in records]
-
-
-def bits(a: mx.array) -> np.ndarray:
-    return np.array(mx.view(a.reshape(-1, 1), mx.uint8)) if a.size else np.zeros(0)
-
-
-def assert_same_bits(actual: mx.array, expected: mx.array) -> None:
-    """But for those of a NaN."""
-    assert actual.dtype == expected.dtype and actual.shape == expected.shape
-    if mx.issubdtype(actual.dtype, mx.floating):
-        nan = mx.isnan(expected)
-        np.testing.assert_array_equal(np.array(mx.isnan(actual)), np.array(nan))
-        zero = mx.zeros_like(expected)
-        actual, expected = mx.where(nan, zero, actual), mx.where(nan, zero, expected)
-    np.testing.assert_array_equal(bits(actual), bits(expected))
-
-
-def agreed(run: Run) -> tuple[list[tuple[mx.array, mx.array]], list[str]]:
-    """Each output of shaders and kernels, and the shaders' kernels.
-
-    Whatever the order of the threads, the shaders give the very same bits.
-    """
-    expected = on_kernels(run)
-    actual, kernels = on_shaders(run, shader_host.ORDERS[0])
-    for order in shader_host.ORDERS[1:]:
-        for first, other in zip(actual, on_shaders(run, order)[0], strict=True):
-            np.testing.assert_array_equal(bits(first), bits(other))
-    return list(zip(actual, expected, strict=True)), kernels
-
-
-def assert_agree(run: Run) -> list[str]:
-    outputs, kernels = agreed(run)
-    for actual, expected in outputs:
-        assert_same_bits(actual, expected)
-    return kernels
 
 
 def parts(a: mx.array) -> mx.array:
@@ -195,6 +140,16 @@ def test_averages_of_exact_sums_agree_to_the_bit(dtype: mx.Dtype):
         assert_agree(lambda: [avg_pool(x, g, divisor_override=override)])  # noqa: B023
 
 
+@pytest.mark.parametrize("dtype", SUM_DTYPES, ids=short_name)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 16, 17, 32])
+def test_sums(dtype: mx.Dtype, channels: int):
+    for i, g in enumerate(GEOMETRIES.values()):
+        # So large that neither float32 nor, of int64, float64 could sum them.
+        large = 2 ** (8 * dtype.size - 8) + 1
+        x = Data("ties", i).array((2, *g.size, channels), dtype) * large
+        assert_agree(lambda: [sum_pool(x, g)])  # noqa: B023
+
+
 @given(case=cases())
 def test_maxima_of_any_geometry(case: Case):
     for dtype in (mx.float32, mx.bfloat16, mx.uint8):
@@ -220,33 +175,44 @@ class Variant:
 
     dtype: mx.Dtype
     width: int
-    tile: int
+    tiled: bool
     index: str
 
     @property
     def geometry(self) -> Geometry:
-        size = (5, 3 if self.tile == 1 else 9)
+        size = (5, 9 if self.tiled else 1)
         if self.index == "int":
             return geometry(size, 3, (2, 1), ((1, 0), (1, 1)))
         return geometry(size, 3, (2**30, 1), ((HUGE, 0), (1, 1)))
 
     def array(self, shape: tuple[int, ...]) -> mx.array:
         """An odd number of vectors of channels."""
-        return Data("ties", 0).array((2, *shape, 3 * self.width), self.dtype)
+        return Data("ties", 0).array((3, *shape, 3 * self.width), self.dtype)
 
-    def kernel(self, name: str, *types: str) -> str:
-        return f"{name}<{', '.join(types)}, {self.index}, {self.width}, {self.tile}>"
+    def over_windows(self, name: str, *types: str) -> str:
+        # Only rows with 32-bit indices overlap.
+        rows = 2 if self.tiled and self.index == "int" else 1
+        columns = 2 if rows == 2 and self.width >= 8 else 4 if self.tiled else 1
+        return self._kernel(name, *types, self.index, self.width, rows, columns)
+
+    def over_inputs(self, name: str, *types: str) -> str:
+        columns = 4 if self.tiled else 1
+        return self._kernel(name, *types, self.index, self.width, columns)
+
+    @staticmethod
+    def _kernel(name: str, *arguments: object) -> str:
+        return f"{name}<{', '.join(map(str, arguments))}>"
 
 
 # Every type of elements with 32-bit indices; 64-bit ones of three sizes.
 VARIANTS = [
-    Variant(dtype, width, tile, index)
+    Variant(dtype, width, tiled, index)
     for index, dtypes in {
         "int": MAX_DTYPES,
         "long": (mx.uint8, mx.float16, mx.bfloat16, mx.float32),
     }.items()
     for dtype in dtypes
-    for width, tile in product(widths(dtype), (1, 4))
+    for width, tiled in product(widths(dtype), (False, True))
 ]
 
 
@@ -259,10 +225,9 @@ def test_every_variant_of_max_pool(variant: Variant):
     g = variant.geometry
     seen = assert_agree(maxima(variant.array(g.size), g))
     name, word = METAL_NAMES[variant.dtype], WORDS[variant.dtype.size]
-    summed = "bool" if variant.dtype == mx.bool_ else name
     assert set(seen) == {
-        variant.kernel("max_pool", name, "uchar"),
-        variant.kernel("max_pool_scatter", summed, "uchar"),
+        variant.over_windows("max_pool", name, "uchar"),
+        variant.over_inputs("max_pool_scatter", name, "uchar"),
         f"max_pool_gather<{word}, uchar, {variant.index}>",
         f"max_pool_gather<uint, uchar, {variant.index}>",
     }
@@ -278,9 +243,24 @@ def test_every_variant_of_avg_pool(variant: Variant):
     _, seen = on_shaders(averages(x, dy, g, {}), "forward")
     name = METAL_NAMES[variant.dtype]
     assert set(seen) == {
-        variant.kernel("avg_pool", name),
-        variant.kernel("avg_pool_grad", name),
+        variant.over_windows("avg_pool", name),
+        variant.over_inputs("avg_pool_grad", name),
     }
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        Variant(dtype, width, tiled, index)
+        for dtype, index in product(SUM_DTYPES, ("int", "long"))
+        for width, tiled in product(widths(dtype), (False, True))
+    ],
+    ids=variant_name,
+)
+def test_every_variant_of_sums(variant: Variant):
+    x = variant.array(variant.geometry.size)
+    seen = assert_agree(lambda: [sum_pool(x, variant.geometry)])
+    assert seen == [variant.over_windows("avg_pool", METAL_NAMES[variant.dtype])]
 
 
 # More taps than an offset of the next smaller type can number, mostly padding.
@@ -293,12 +273,12 @@ WIDE_WINDOWS = {"ushort": (300, 150), "uint": (70000, 35000)}
 def test_wider_offsets(offset: str, index: str, channels: int):
     kernel, padding = WIDE_WINDOWS[offset]
     rows = (1, 0) if index == "int" else (2**30, HUGE)
-    g = geometry((4, 5), (3, kernel), (rows[0], 1), ((rows[1], 2), (padding,) * 2))
+    g = geometry((4, 4), (3, kernel), (rows[0], 1), ((rows[1], 2), (padding,) * 2))
     x = Data("nan", channels).array((2, *g.size, channels), mx.float32)
     width = channels & -channels
     assert set(assert_agree(maxima(x, g))) == {
-        f"max_pool<float, {offset}, {index}, {width}, 1>",
-        f"max_pool<float, uchar, {index}, {width}, 1>",
+        f"max_pool<float, {offset}, {index}, {width}, 1, 1>",
+        f"max_pool<float, uchar, {index}, {width}, 1, 1>",
         f"max_pool_scatter<float, {offset}, {index}, {width}, 4>",
         f"max_pool_gather<uint, {offset}, {index}>",
     }

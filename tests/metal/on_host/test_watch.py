@@ -24,11 +24,11 @@ FAULTS = {
         "byte 0 of 288 not written",
     ),
     "past the end": (
-        "x + input_at(p, at, tile, kd, kh, j) => x + 125",
+        "x + input_at(p, at, tile, kd, r, j) => x + 125",
         "access past the end of a buffer",
     ),
     "far outside": (
-        "x + input_at(p, at, tile, kd, kh, j) => x + 1000000",
+        "x + input_at(p, at, tile, kd, r, j) => x + 1000000",
         "read outside every buffer",
     ),
     "before the start": (
@@ -36,7 +36,7 @@ FAULTS = {
         "write outside every buffer",
     ),
     "misaligned": (
-        "x + input_at(p, at, tile, kd, kh, j) => x + 1",
+        "x + input_at(p, at, tile, kd, r, j) => x + 1",
         "misaligned access of 16 bytes",
     ),
     "output read": (
@@ -44,7 +44,7 @@ FAULTS = {
         "read of an output",
     ),
     "input written": (
-        "+= A(v.v[i]) => += A(const_cast<T*>(x)[0] = v.v[i])",
+        "u][i] += A(v.v[i]) => u][i] += A(const_cast<T*>(x)[0] = v.v[i])",
         "write to an input",
     ),
 }

@@ -1,0 +1,199 @@
+#include "metal/launches.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <stdexcept>
+
+namespace mlx_pooling::metal {
+
+namespace mx = mlx::core;
+
+namespace {
+
+constexpr int64_t kMax32 = std::numeric_limits<int32_t>::max();
+constexpr uint32_t kThreadsPerGroup = 256;
+
+int64_t element_bytes(mx::Dtype dtype) {
+  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
+}
+
+Constants constants(const Geometry& g) {
+  Constants values{};
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    auto& axis = g.axes[i];
+    values[static_cast<int>(Constant::kernel_d) + i] = axis.kernel;
+    values[static_cast<int>(Constant::stride_d) + i] = axis.stride;
+    values[static_cast<int>(Constant::dilation_d) + i] = axis.dilation;
+    values[static_cast<int>(Constant::adaptive_d) + i] = axis.adaptive;
+  }
+  return values;
+}
+
+PoolParams params(const Geometry& g) {
+  PoolParams p{};
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    p.in[i] = g.axes[i].in;
+    p.out[i] = g.axes[i].out;
+    p.pad_lo[i] = g.axes[i].pad_lo;
+    p.pad_hi[i] = g.axes[i].pad_hi;
+  }
+  p.channels = g.channels;
+  return p;
+}
+
+// Fills a threadgroup along x first: neighbouring threads read neighbouring
+// channels.
+Size threadgroup_for(Size grid) {
+  Size group{1, 1, 1};
+  uint32_t room = kThreadsPerGroup;
+  for (int i = 0; i < 3; ++i) {
+    group[i] = std::min(room, std::bit_ceil(std::min(grid[i], room)));
+    room /= group[i];
+  }
+  return group;
+}
+
+} // namespace
+
+const char* type_name(mx::Dtype dtype) {
+  switch (dtype) {
+    case mx::bool_:
+      return "bool";
+    case mx::uint8:
+      return "uchar";
+    case mx::uint16:
+      return "ushort";
+    case mx::uint32:
+      return "uint";
+    case mx::uint64:
+      return "ulong";
+    case mx::int8:
+      return "char";
+    case mx::int16:
+      return "short";
+    case mx::int32:
+      return "int";
+    case mx::int64:
+      return "long";
+    case mx::float16:
+      return "half";
+    case mx::bfloat16:
+      return "bfloat";
+    case mx::float32:
+    case mx::complex64:
+      return "float";
+    default:
+      throw std::invalid_argument("[mlx_pooling] No Metal type for a dtype.");
+  }
+}
+
+const char* word_name(mx::Dtype dtype) {
+  switch (mx::size_of(dtype)) {
+    case 1:
+      return "uchar";
+    case 2:
+      return "ushort";
+    case 4:
+      return "uint";
+    default:
+      return "ulong";
+  }
+}
+
+const char* index_type(const Geometry& g, int64_t elements, int tile) {
+  bool fits = elements <= kMax32;
+  for (auto& axis : g.axes) {
+    auto padded = axis.in + axis.pad_lo + axis.pad_hi;
+    fits = fits && padded + tile * axis.stride <= kMax32 &&
+        (!axis.adaptive || (axis.in + tile) * (axis.out + 1) <= kMax32);
+  }
+  return fits ? "int" : "long";
+}
+
+int vector_width(int64_t channels, const std::vector<Operand>& operands) {
+  int64_t width = 16;
+  for (auto& operand : operands) {
+    width = std::min(width, 16 / element_bytes(operand.dtype));
+  }
+  auto divides = [&](int64_t v) {
+    return channels % v == 0 &&
+        std::all_of(operands.begin(), operands.end(), [&](auto& operand) {
+             return operand.byte_offset % (v * element_bytes(operand.dtype)) ==
+                 0;
+           });
+  };
+  while (!divides(width)) {
+    width /= 2;
+  }
+  return static_cast<int>(width);
+}
+
+void set(Launch& launch, Constant constant, bool value) {
+  launch.constants[static_cast<int>(constant)] = value;
+}
+
+std::string
+instantiation(const char* kernel, const std::vector<std::string>& arguments) {
+  std::string text = kernel;
+  const char* separator = "<";
+  for (auto& argument : arguments) {
+    text += separator + argument;
+    separator = ", ";
+  }
+  return text + ">";
+}
+
+Launch make_launch(
+    std::string kernel, const Geometry& g, std::vector<Buffer> buffers) {
+  return {std::move(kernel), constants(g), params(g), {}, {},
+          std::move(buffers)};
+}
+
+std::vector<Launch>
+launches(Launch launch, int64_t columns, int64_t tiles, int64_t rows) {
+  std::vector<Launch> all;
+  for (int64_t row = 0; row < rows; row += kMax32) {
+    launch.params.first_row = row;
+    launch.grid = {
+        static_cast<uint32_t>(columns), static_cast<uint32_t>(tiles),
+        static_cast<uint32_t>(std::min(rows - row, kMax32))};
+    launch.threadgroup = threadgroup_for(launch.grid);
+    all.push_back(launch);
+  }
+  return all;
+}
+
+void append(Plan& plan, const std::vector<Launch>& launches) {
+  plan.launches.insert(plan.launches.end(), launches.begin(), launches.end());
+}
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+bool leaves_input(const Axis& axis, int tile) {
+  auto whole = axis;
+  whole.out = ceil_div(axis.out, tile) * tile;
+  return whole.leaves_input();
+}
+
+void set_divisor(Launch& launch, const Geometry& g) {
+  double divisor = 1;
+  bool uniform = true;
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    auto& axis = g.axes[i];
+    divisor *= g.divisor(i, 0);
+    // Windows count fewer taps only where they leave the input, which those at
+    // both ends do first.
+    uniform = uniform &&
+        (g.divisor_override != 0 ||
+         (g.divisor(i, 0) == axis.kernel &&
+          g.divisor(i, axis.out - 1) == axis.kernel));
+  }
+  launch.params.divisor = static_cast<float>(divisor);
+  set(launch, Constant::uniform_divisor, uniform);
+  set(launch, Constant::count_include_pad, g.count_include_pad);
+}
+
+} // namespace mlx_pooling::metal

@@ -1,0 +1,232 @@
+#include "metal/select.h"
+
+#include <algorithm>
+
+// Which kernels a geometry gets. Loads are vectors loaded for one stored.
+//
+//  windows                        forward    backward     because
+//  small (at most 14 loads)       max_pool   max_pool_-   one launch, and no
+//                                 avg_pool   scatter      memory beside the
+//                                            avg_pool_-   results
+//                                            grad
+//  large, and passes halve        max_sweep  max_scatter_ 2-d 31/1 takes 4
+//  the loads                      avg_sweep  sweep        loads instead of 961;
+//                                            avg_grad_-   more launches and a
+//                                            sweep        temporary each
+//  large, but few outputs:        max_sweep  as above     one thread an output
+//  fewer than 2000 threads        avg_sweep               leaves a GPU idle;
+//  all of 32 loads and more                                   of the input as
+//  one
+//                                                         axis, cut into chunks
+//
+//  threads compute, of forward    outputs    because
+//  windows that overlap along
+//    H and W                      2 x 4      3/1 loads 3 instead of 9, 3/2 5.6
+//    the same, vectors of 8       2 x 2      4 and 6.3; more would not fit in
+//    and more                                registers
+//    W only                       1 x 4      nothing to share along H
+//  other windows                  1 x 1      nothing to share; adaptive ones
+//                                            differ, dilated ones interleave
+//  of backward inputs             1 x 4      a window is loaded once for the
+//                                            inputs that it covers
+//  of passes, windows             up to 32   all reach one column, so that they
+//                                            are two runs of columns each
+//  of passes, inputs              up to 32   as many as windows overlap: loads
+//                                            stay below 2 for each array
+//
+//  A tile is only as large as leaves 8192 threads, and a strip with narrower
+//  vectors before it becomes shorter.
+
+namespace mlx_pooling::metal {
+
+namespace {
+
+// Fewer threads than this leave a GPU idle.
+#if !defined(MLX_POOLING_BUSY_THREADS)
+#define MLX_POOLING_BUSY_THREADS 8192
+#endif
+constexpr int64_t kBusyThreads = MLX_POOLING_BUSY_THREADS;
+constexpr int64_t kFewThreads = kBusyThreads / 4;
+
+constexpr int64_t kManyLoads = 32;   // for one thread
+constexpr double kSmallWindow = 14;  // loads, where passes take more launches
+constexpr double kSmallWindow1d = 4; // and where they do not
+constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
+constexpr int kStripElements = 32; // of a thread, kept in registers
+
+constexpr Tile kCoverTile{1, 4};
+
+bool fits(Tile tile, int64_t h, int64_t w, int64_t threads) {
+  return h >= tile.h && w >= tile.w &&
+      threads / (tile.h * tile.w) >= kBusyThreads;
+}
+
+bool are_alike(const Axis& axis) {
+  return !axis.adaptive && axis.dilation == 1;
+}
+
+bool shares_taps(const Axis& axis) {
+  // A tile's rows and columns are unrolled.
+  bool is_small = axis.kernel <= 8;
+  return are_alike(axis) && axis.kernel > axis.stride && is_small;
+}
+
+Tile ideal_window_tile(const Geometry& g, int width) {
+  auto& [d, h, w] = g.axes;
+  if (!shares_taps(w)) {
+    return {1, 1};
+  }
+  return !shares_taps(h) ? Tile{1, 4} : width >= 8 ? Tile{2, 2} : Tile{2, 4};
+}
+
+// Between neighbouring windows.
+double step(const Axis& axis) {
+  return axis.adaptive ? static_cast<double>(axis.in) / axis.out : axis.stride;
+}
+
+// Loads for each of `length` neighbouring windows along an axis.
+double window_loads(const Axis& axis, int length) {
+  auto first = std::min(axis.kernel, axis.in);
+  return (first + (length - 1) * step(axis)) / length;
+}
+
+// Loads for each of `length` neighbouring inputs along an axis.
+double cover_loads(const Axis& axis, int length) {
+  auto span = axis.dilation * (axis.kernel - 1) + 1;
+  auto windows = (span + length - 1) / step(axis);
+  return std::min<double>(axis.out, windows) / length;
+}
+
+// The longest strip of overlapping windows that all reach one column.
+int ideal_window_strip(const Axis& axis) {
+  if (!are_alike(axis) || axis.kernel <= axis.stride) {
+    return 1;
+  }
+  auto limit = std::min<int64_t>(axis.out, kLongestStrip);
+  int length = 1;
+  while (length < limit && (2 * length - 1) * axis.stride <= axis.kernel) {
+    length *= 2;
+  }
+  return length;
+}
+
+int ideal_cover_strip(const Axis& axis) {
+  auto limit = std::min({axis.in, axis.kernel, int64_t{kLongestStrip}});
+  int length = 1;
+  while (length < limit) {
+    length *= 2;
+  }
+  return length;
+}
+
+// Loads and stores of all passes for each result of the last, which are over W
+// first; `loads` are those of a pass for each of its results.
+template <typename Loads>
+double pass_traffic(const Geometry& g, bool forward, Loads loads) {
+  double traffic = 0;
+  double results = 1;
+  for (auto& axis : g.axes) {
+    if (!is_trivial(axis)) {
+      traffic += results * (loads(axis) + 1);
+    }
+    auto grown = static_cast<double>(axis.in) / axis.out;
+    results *= forward ? grown : 1 / grown;
+  }
+  return traffic;
+}
+
+// Whether passes are worth their launches and temporaries.
+bool are_better(const Geometry& g, double passes, double direct) {
+  auto launches = std::count_if(g.axes.begin(), g.axes.end(), [](auto& axis) {
+    return !is_trivial(axis);
+  });
+  return direct > (launches == 1 ? kSmallWindow1d : kSmallWindow) &&
+      2 * passes <= direct;
+}
+
+bool is_whole(const Geometry& g) {
+  return std::all_of(g.axes.begin(), g.axes.end(), [](auto& axis) {
+    return axis.out == 1 && axis.kernel == axis.in && are_alike(axis) &&
+        axis.pad_lo == 0;
+  });
+}
+
+// A strip of that length or shorter, for `elements` arrays of `results`.
+Strip narrowed(int length, int64_t results, int64_t elements, int width) {
+  Strip strip{length, std::min(width, kStripElements / length)};
+  auto threads = [&] {
+    auto strips = (results + strip.length - 1) / strip.length;
+    return strips * (elements / strip.width);
+  };
+  while (strip.width > 1 && threads() < kBusyThreads) {
+    strip.width /= 2;
+  }
+  while (strip.length > 1 && threads() < kBusyThreads) {
+    strip.length /= 2;
+  }
+  return strip;
+}
+
+} // namespace
+
+bool is_trivial(const Axis& axis) {
+  return axis.kernel == 1 && axis.in == axis.out;
+}
+
+Way forward_way(const Geometry& g, int width) {
+  auto& [d, h, w] = g.axes;
+  if (g.taps() >= kMostTaps) {
+    return Way::direct;
+  }
+  auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
+  auto threads = g.outputs() * g.channels / width;
+  bool too_few = threads < kFewThreads && taps >= kManyLoads;
+  if (too_few && is_whole(g)) {
+    return Way::chunks;
+  }
+  auto tile = ideal_window_tile(g, width);
+  auto direct =
+      window_loads(d, 1) * window_loads(h, tile.h) * window_loads(w, tile.w);
+  auto passes = pass_traffic(g, true, [](auto& axis) {
+    return window_loads(axis, ideal_window_strip(axis));
+  });
+  return too_few || are_better(g, passes, direct) ? Way::axes : Way::direct;
+}
+
+Way backward_way(const Geometry& g) {
+  auto& [d, h, w] = g.axes;
+  auto direct =
+      cover_loads(d, 1) * cover_loads(h, 1) * cover_loads(w, kCoverTile.w);
+  auto passes = pass_traffic(g, false, [](auto& axis) {
+    return cover_loads(axis, ideal_cover_strip(axis));
+  });
+  return g.taps() < kMostTaps && are_better(g, passes, direct) ? Way::axes
+                                                               : Way::direct;
+}
+
+Tile window_tile(const Geometry& g, int width) {
+  auto threads = g.outputs() * g.channels / width;
+  auto h = g.axes[1].out;
+  auto w = g.axes[2].out;
+  auto tile = ideal_window_tile(g, width);
+  if (tile.h > 1 && !fits(tile, h, w, threads)) {
+    tile = {1, 4};
+  }
+  return fits(tile, h, w, threads) ? tile : Tile{1, 1};
+}
+
+Tile cover_tile(const Geometry& g, int width) {
+  auto threads = g.inputs() * g.channels / width;
+  bool is_fit = fits(kCoverTile, g.axes[1].in, g.axes[2].in, threads);
+  return is_fit ? kCoverTile : Tile{1, 1};
+}
+
+Strip window_strip(const Axis& axis, int64_t elements, int width) {
+  return narrowed(ideal_window_strip(axis), axis.out, elements, width);
+}
+
+Strip cover_strip(const Axis& axis, int64_t elements, int width) {
+  return narrowed(ideal_cover_strip(axis), axis.in, elements, width);
+}
+
+} // namespace mlx_pooling::metal

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "geometry.h"
+
+namespace mlx_pooling::metal {
+
+// How an operation is taken apart into launches (see select.cpp).
+enum class Way {
+  direct, // one launch: a thread looks at all of a window
+  axes,   // one launch for each axis
+  chunks, // all positions as one axis: a launch over chunks, one over results
+};
+
+// Whether an axis is left as it is.
+bool is_trivial(const Axis& axis);
+
+// `width` channels are in a vector.
+Way forward_way(const Geometry& g, int width);
+Way backward_way(const Geometry& g);
+
+// The outputs, or inputs, that one thread computes: neighbours along H and W.
+struct Tile {
+  int h;
+  int w;
+};
+
+inline constexpr int kLongestTile = 4;
+
+Tile window_tile(const Geometry& g, int width);
+Tile cover_tile(const Geometry& g, int width);
+
+// What one thread of a pass over one axis computes: neighbours along the axis
+// and channels in a vector.
+struct Strip {
+  int length;
+  int width;
+};
+
+inline constexpr int kLongestStrip = 32;
+
+// `elements` are in an array for each of its positions along the axis; `width`
+// is the most channels that a vector can have.
+Strip window_strip(const Axis& axis, int64_t elements, int width);
+Strip cover_strip(const Axis& axis, int64_t elements, int width);
+
+} // namespace mlx_pooling::metal

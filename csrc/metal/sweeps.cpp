@@ -1,0 +1,299 @@
+#include "metal/sweeps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "metal/launches.h"
+
+namespace mlx_pooling::metal {
+
+namespace mx = mlx::core;
+
+namespace {
+
+constexpr Axis kUnitAxis{
+    .in = 1,
+    .out = 1,
+    .kernel = 1,
+    .stride = 1,
+    .dilation = 1,
+    .pad_lo = 0,
+    .pad_hi = 0,
+    .adaptive = false};
+
+// A pass over one axis of an array (rows, axis, channels).
+struct Pass {
+  // Has the axis as W and those before it as H and D; the ones after it are
+  // among its channels.
+  Geometry view;
+  int64_t rows;
+  mx::Shape result;
+
+  const Axis& axis() const {
+    return view.axes[2];
+  }
+  int64_t elements() const {
+    return rows * view.channels;
+  }
+};
+
+using Order = std::array<int, kMaxSpatialAxes>;
+constexpr Order kFromColumns{2, 1, 0};
+constexpr Order kFromDepth{0, 1, 2};
+
+Geometry view_of_axis(const Geometry& g, int axis, int64_t channels) {
+  auto view = g;
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    int from = i + axis - 2;
+    view.axes[i] = from < 0 ? kUnitAxis : g.axes[from];
+  }
+  view.channels = channels;
+  return view;
+}
+
+mx::Shape shape_of(std::initializer_list<int64_t> sizes) {
+  mx::Shape shape;
+  for (auto size : sizes) {
+    shape.push_back(static_cast<mx::ShapeElem>(size));
+  }
+  return shape;
+}
+
+// Over every axis that does anything; `to` and `from` are its sizes.
+std::vector<Pass> passes_over_axes(
+    const Geometry& g, Order order, int64_t Axis::* from, int64_t Axis::* to) {
+  std::array<int64_t, kMaxSpatialAxes> sizes;
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    sizes[i] = g.axes[i].*from;
+  }
+  std::vector<Pass> passes;
+  for (int i : order) {
+    if (is_trivial(g.axes[i])) {
+      continue;
+    }
+    auto rows = g.batch;
+    auto channels = g.channels;
+    for (int j = 0; j < kMaxSpatialAxes; ++j) {
+      rows *= j < i ? sizes[j] : 1;
+      channels *= j > i ? sizes[j] : 1;
+    }
+    sizes[i] = g.axes[i].*to;
+    passes.push_back(
+        {view_of_axis(g, i, channels), rows,
+         shape_of({g.batch, sizes[0], sizes[1], sizes[2], g.channels})});
+  }
+  return passes;
+}
+
+// Over chunks of all positions, and over what these leave; about as many.
+std::vector<Pass> passes_over_chunks(const Geometry& g) {
+  auto positions = g.inputs() / g.batch;
+  auto size = static_cast<int64_t>(std::ceil(std::sqrt(positions)));
+  auto chunks = kUnitAxis;
+  chunks.in = positions;
+  chunks.kernel = chunks.stride = size;
+  chunks.out = ceil_div(positions, size);
+  auto rest = kUnitAxis;
+  rest.in = rest.kernel = chunks.out;
+  std::vector<Pass> passes;
+  for (auto& axis : {chunks, rest}) {
+    auto view = g;
+    view.axes = {kUnitAxis, kUnitAxis, axis};
+    passes.push_back(
+        {view, g.batch, shape_of({g.batch, axis.out, g.channels})});
+  }
+  return passes;
+}
+
+std::vector<Pass> forward_passes(const Geometry& g, Way way, Order order) {
+  return way == Way::chunks ? passes_over_chunks(g)
+                            : passes_over_axes(g, order, &Axis::in, &Axis::out);
+}
+
+std::vector<Pass> backward_passes(const Geometry& g) {
+  return passes_over_axes(g, kFromColumns, &Axis::out, &Axis::in);
+}
+
+// What passes leave to each other: the geometry counts the parts of complex64.
+mx::Dtype sum_dtype(mx::Dtype dtype) {
+  return mx::issubdtype(dtype, mx::inexact) ? mx::float32 : dtype;
+}
+
+// An array of a plan, as a launch sees it.
+struct Numbered {
+  int array;
+  Operand operand;
+};
+
+Numbered add_temporary(Plan& plan, mx::Dtype dtype, const mx::Shape& shape) {
+  plan.temporaries.push_back({dtype, shape});
+  auto last = static_cast<int>(plan.temporaries.size()) - 1;
+  return {kFirstTemporary + last, {dtype}};
+}
+
+// The last arguments of a kernel: indices, channels in a vector, neighbours.
+std::vector<std::string> shape_arguments(const Pass& pass, Strip strip) {
+  auto& axis = pass.axis();
+  auto elements = pass.elements() * std::max(axis.in, axis.out);
+  return {
+      index_type(pass.view, elements, kLongestStrip),
+      std::to_string(strip.width), std::to_string(strip.length)};
+}
+
+std::string sweep_kernel(
+    const char* name,
+    std::vector<std::string> types,
+    const Pass& pass,
+    Strip strip) {
+  auto shape = shape_arguments(pass, strip);
+  types.insert(types.end(), shape.begin(), shape.end());
+  return instantiation(name, types);
+}
+
+std::vector<Launch> over_strips(
+    Launch launch, const Pass& pass, Strip strip, int64_t Axis::* results) {
+  auto& axis = pass.axis();
+  set(launch, Constant::clip_columns, leaves_input(axis, strip.length));
+  return launches(
+      std::move(launch), pass.view.channels / strip.width,
+      ceil_div(axis.*results, strip.length), pass.rows);
+}
+
+void set_divisor_if(bool divides, Launch& launch, const Geometry& g) {
+  if (divides) {
+    set_divisor(launch, g);
+  } else {
+    launch.params.divisor = 1;
+    set(launch, Constant::uniform_divisor, true);
+  }
+}
+
+} // namespace
+
+Plan plan_max_sweeps(
+    const Geometry& g, Way way, Operand x, Operand y, const Operand* offsets) {
+  Plan plan;
+  auto passes = forward_passes(g, way, kFromColumns);
+  Numbered from{0, x};
+  int taps_from = kNoArray;
+  int64_t column_taps = 1;
+  for (auto& pass : passes) {
+    bool is_last = &pass == &passes.back();
+    auto to =
+        is_last ? Numbered{1, y} : add_temporary(plan, x.dtype, pass.result);
+    std::vector<Operand> operands{from.operand, to.operand};
+    int taps_to = kNoArray;
+    if (offsets != nullptr) {
+      auto taps = is_last ? Numbered{2, *offsets}
+                          : add_temporary(plan, offsets->dtype, pass.result);
+      operands.push_back(taps.operand);
+      taps_to = taps.array;
+    }
+    auto strip = window_strip(
+        pass.axis(), pass.elements(),
+        vector_width(pass.view.channels, operands));
+    auto kernel = sweep_kernel(
+        "max_sweep",
+        {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar"},
+        pass, strip);
+    auto launch = make_launch(
+        kernel, pass.view,
+        {{from.array},
+         {to.array, Access::write},
+         {taps_to, Access::write},
+         {taps_from}});
+    launch.params.column_taps = column_taps;
+    set(launch, Constant::with_offsets, offsets != nullptr);
+    set(launch, Constant::with_taps, taps_from != kNoArray);
+    set(launch, Constant::minimum, g.minimum);
+    append(plan, over_strips(launch, pass, strip, &Axis::out));
+    column_taps *= pass.axis().kernel;
+    from = to;
+    taps_from = taps_to;
+  }
+  return plan;
+}
+
+Plan plan_max_scatter_sweeps(
+    const Geometry& g, Operand offsets, Operand dy, Operand dx) {
+  Plan plan;
+  auto passes = backward_passes(g);
+  Numbered taps_from{0, offsets};
+  Numbered from{1, dy};
+  for (auto& pass : passes) {
+    bool is_last = &pass == &passes.back();
+    auto to = is_last ? Numbered{2, dx}
+                      : add_temporary(plan, sum_dtype(dx.dtype), pass.result);
+    auto taps_to = is_last ? Numbered{kNoArray, offsets}
+                           : add_temporary(plan, offsets.dtype, pass.result);
+    auto width = vector_width(
+        pass.view.channels, {taps_from.operand, from.operand, to.operand});
+    auto strip = cover_strip(pass.axis(), pass.elements(), width);
+    auto kernel = sweep_kernel(
+        "max_scatter_sweep",
+        {type_name(from.operand.dtype), type_name(to.operand.dtype),
+         type_name(offsets.dtype)},
+        pass, strip);
+    auto launch = make_launch(
+        kernel, pass.view,
+        {{taps_from.array},
+         {from.array},
+         {to.array, Access::write},
+         {taps_to.array, Access::write}});
+    set(launch, Constant::with_taps, !is_last);
+    append(plan, over_strips(launch, pass, strip, &Axis::in));
+    from = to;
+    taps_from = taps_to;
+  }
+  return plan;
+}
+
+Plan plan_avg_sweeps(const Geometry& g, Way way, Operand x, Operand y) {
+  Plan plan;
+  auto passes = forward_passes(g, way, kFromDepth);
+  Numbered from{0, x};
+  for (auto& pass : passes) {
+    bool is_last = &pass == &passes.back();
+    auto to = is_last ? Numbered{1, y}
+                      : add_temporary(plan, sum_dtype(x.dtype), pass.result);
+    auto strip = window_strip(
+        pass.axis(), pass.elements(),
+        vector_width(pass.view.channels, {from.operand, to.operand}));
+    auto kernel = sweep_kernel(
+        "avg_sweep",
+        {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
+        strip);
+    auto launch = make_launch(
+        kernel, pass.view, {{from.array}, {to.array, Access::write}});
+    set_divisor_if(is_last, launch, way == Way::chunks ? g : pass.view);
+    append(plan, over_strips(launch, pass, strip, &Axis::out));
+    from = to;
+  }
+  return plan;
+}
+
+Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx) {
+  Plan plan;
+  auto passes = backward_passes(g);
+  Numbered from{0, dy};
+  for (auto& pass : passes) {
+    bool is_last = &pass == &passes.back();
+    auto to = is_last ? Numbered{1, dx}
+                      : add_temporary(plan, sum_dtype(dx.dtype), pass.result);
+    auto strip = cover_strip(
+        pass.axis(), pass.elements(),
+        vector_width(pass.view.channels, {from.operand, to.operand}));
+    auto kernel = sweep_kernel(
+        "avg_grad_sweep",
+        {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
+        strip);
+    auto launch = make_launch(
+        kernel, pass.view, {{from.array}, {to.array, Access::write}});
+    set_divisor_if(&pass == &passes.front(), launch, pass.view);
+    append(plan, over_strips(launch, pass, strip, &Axis::in));
+    from = to;
+  }
+  return plan;
+}
+
+} // namespace mlx_pooling::metal

@@ -1,0 +1,59 @@
+#include "covers.h"
+
+// A pass of max_pool_scatter along W: windows of one row that were won from the
+// same column were all won by the same one of its elements. So their cotangents
+// can be added up before the pass over rows, which `row_taps` is for: the tap
+// along the axes that are left. A thread computes TW neighbours for V channels.
+template <
+    typename From,
+    typename To,
+    typename Offset,
+    typename Index,
+    int V,
+    int TW>
+[[kernel]] void max_scatter_sweep(
+    const device Offset* offsets [[buffer(0)]],
+    const device From* dy [[buffer(1)]],
+    device To* dx [[buffer(2)]],
+    device Offset* row_taps [[buffer(3), function_constant(with_taps)]],
+    constant PoolParams& p [[buffer(4)]],
+    uint3 thread_at [[thread_position_in_grid]]) {
+  using A = typename Accumulator<To>::type;
+  const Place<Index> at =
+      place<Index, V, 1, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const Range<Index> windows = windows_over<Index, TW>(p, at);
+
+  A total[TW][V] = {};
+  uint row_tap[TW][V];
+  for (int t = 0; t < TW; ++t) {
+    for (int i = 0; i < V; ++i) {
+      row_tap[t][i] = ~0u;
+    }
+  }
+  for (Index w = windows.first; w < windows.last; ++w) {
+    const Index from = own_window(p, at, w);
+    const Pack<Offset, V> winner = load<V>(offsets + from);
+    const Pack<From, V> cotangent = load<V>(dy + from);
+    const Index start = window_start<Index>(
+        w, p.in[2], p.out[2], stride_w, p.pad_lo[2], adaptive_w);
+    for (int i = 0; i < V; ++i) {
+      const uint tap = uint(winner.v[i]);
+      const uint row = tap / uint(kernel_w);
+      const uint column = tap - row * uint(kernel_w);
+      const Index won = start + Index(column) * dilation_w - at.first;
+      const bool has_winner = winner.v[i] != Offset(~Offset(0));
+      for (int t = 0; has_winner && t < TW; ++t) {
+        total[t][i] += won == t ? A(cotangent.v[i]) : A(0);
+        row_tap[t][i] = won == t ? row : row_tap[t][i];
+      }
+    }
+  }
+
+  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
+    const Index to = own_element(at, 0, t, p.in[2], p.channels);
+    store<V>(dx + to, rounded<To, V>(total[t]));
+    if (with_taps) {
+      store<V>(row_taps + to, rounded<Offset, V>(row_tap[t]));
+    }
+  }
+}

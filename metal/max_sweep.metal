@@ -1,0 +1,73 @@
+#include "best.h"
+#include "sweep.h"
+
+// Lets a column into `best`. Where another pass left x, `taps` holds the tap
+// of each element; it counts from first_tap.
+template <int V, typename T, typename Offset, typename Index>
+void take_column(
+    thread Best<T, V>& best,
+    const device T* x,
+    const device Offset* taps,
+    Index from,
+    uint first_tap) {
+  const Pack<T, V> v = load<V>(x + from);
+  Pack<Offset, V> own = {};
+  if (with_taps) {
+    own = load<V>(taps + from);
+  }
+  for (int i = 0; i < V; ++i) {
+    const bool has_none = with_taps && own.v[i] == Offset(~Offset(0));
+    take(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));
+  }
+}
+
+// A pass of max_pool: a thread computes TW neighbouring outputs for V channels.
+template <typename T, typename Offset, typename Index, int V, int TW>
+[[kernel]] void max_sweep(
+    const device T* x [[buffer(0)]],
+    device T* y [[buffer(1)]],
+    device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
+    const device Offset* taps [[buffer(3), function_constant(with_taps)]],
+    constant PoolParams& p [[buffer(4)]],
+    uint3 thread_at [[thread_position_in_grid]]) {
+  const Place<Index> at =
+      place<Index, V, 1, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
+  const uint column_taps = uint(p.column_taps);
+
+  Best<T, V> before[TW];
+  Best<T, V> best = no_best<T, V>();
+  before[TW - 1] = best;
+  for (int t = TW - 2; t >= 0; --t) {
+    const Range<Index> columns = columns_before(sweep, t);
+    for (Index j = columns.last - 1; j >= columns.first; --j) {
+      take_column(
+          best, x, taps, swept_element(p, at, sweep, j), uint(j) * column_taps);
+    }
+    before[t] = best;
+  }
+
+  best = no_best<T, V>();
+  for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+    const Range<Index> columns = columns_after<Index, TW>(sweep, t);
+    for (Index j = columns.first; j < columns.last; ++j) {
+      take_column(
+          best, x, taps, swept_element(p, at, sweep, j), uint(j) * column_taps);
+    }
+    Best<T, V> window = before[t];
+    Pack<T, V> values;
+    Pack<Offset, V> winners;
+    for (int i = 0; i < V; ++i) {
+      take(window, i, best.value[i], best.tap[i]);
+      values.v[i] = window.value[i];
+      const uint skipped = uint(t) * uint(stride_w) * column_taps;
+      winners.v[i] =
+          Offset(window.tap[i] == ~0u ? ~0u : window.tap[i] - skipped);
+    }
+    const Index to = own_element(at, 0, t, p.out[2], p.channels);
+    store<V>(y + to, values);
+    if (with_offsets) {
+      store<V>(offsets + to, winners);
+    }
+  }
+}

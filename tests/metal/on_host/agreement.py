@@ -1,0 +1,70 @@
+"""Runs operations on the CPU kernels and on the shaders, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+
+from metal import shader_host
+
+Run = Callable[[], list[mx.array]]
+
+
+def on_kernels(run: Run) -> list[mx.array]:
+    shader_host.run_shaders(False)
+    outputs = run()
+    mx.eval(outputs)
+    assert shader_host.take_records() == []
+    return outputs
+
+
+def records_of(outputs: list[mx.array]) -> list[dict]:
+    """What the launches did that evaluate these."""
+    mx.eval(outputs)
+    records = shader_host.take_records()
+    assert not [record for record in records if record["error"]]
+    return records
+
+
+def on_shaders(run: Run, order: str) -> tuple[list[mx.array], list[str]]:
+    """The outputs, and the kernels launched."""
+    shader_host.run_shaders(True, order)
+    outputs = run()
+    return outputs, [record["kernel"] for record in records_of(outputs)]
+
+
+def bits(a: mx.array) -> np.ndarray:
+    return np.array(mx.view(a.reshape(-1, 1), mx.uint8)) if a.size else np.zeros(0)
+
+
+def assert_same_bits(actual: mx.array, expected: mx.array) -> None:
+    """But for those of a NaN."""
+    assert actual.dtype == expected.dtype and actual.shape == expected.shape
+    if mx.issubdtype(actual.dtype, mx.floating):
+        nan = mx.isnan(expected)
+        np.testing.assert_array_equal(np.array(mx.isnan(actual)), np.array(nan))
+        zero = mx.zeros_like(expected)
+        actual, expected = mx.where(nan, zero, actual), mx.where(nan, zero, expected)
+    np.testing.assert_array_equal(bits(actual), bits(expected))
+
+
+def agreed(run: Run) -> tuple[list[tuple[mx.array, mx.array]], list[str]]:
+    """Each output of shaders and kernels, and the shaders' kernels.
+
+    Whatever the order of the threads, the shaders give the very same bits.
+    """
+    expected = on_kernels(run)
+    actual, kernels = on_shaders(run, shader_host.ORDERS[0])
+    for order in shader_host.ORDERS[1:]:
+        for first, other in zip(actual, on_shaders(run, order)[0], strict=True):
+            np.testing.assert_array_equal(bits(first), bits(other))
+    return list(zip(actual, expected, strict=True)), kernels
+
+
+def assert_agree(run: Run) -> list[str]:
+    outputs, kernels = agreed(run)
+    for actual, expected in outputs:
+        assert_same_bits(actual, expected)
+    return kernels

@@ -1,0 +1,106 @@
+"""Agreement of CPU kernels and shaders on minima, adaptive windows and unpooling."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import mlx_pooling as mp
+import numpy as np
+import pytest
+from agreement import Run, agreed, assert_agree
+from strategies import Data
+from support import FLOATS, INTEGERS, exact, jvp, vjp
+
+DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
+# Of every size, signed and not; each takes pipelines of its own.
+SOME_DTYPES = (mx.bool_, mx.int8, mx.uint16, mx.int32, mx.uint64, *FLOATS)
+AXES = {1: (9,), 2: (5, 9), 3: (3, 5, 9)}
+# Of 9, 5 and 3 inputs: fewer and more, some that divide.
+OUTPUTS = {1: [(4,), (13,), (3,)], 2: [(3, 7), (2, 3), (8, 5)], 3: [(2, 1, 4), 2]}
+KINDS = ("ties", "nan", "infinite", "low", "extremes")
+
+
+def function(name: str, axes: int):
+    return getattr(mp, f"{name}{axes}d")
+
+
+def every_output(axes: int) -> list[tuple[int, ...]]:
+    return [o if isinstance(o, tuple) else (o,) * axes for o in OUTPUTS[axes]]
+
+
+def extremes(pool, x: mx.array, **options) -> Run:
+    """Extremes, their indices, gather and scatter of small integers."""
+    t = Data("ties", 1).array(x.shape, x.dtype)
+    dy = Data("ties", 2).array(pool(x, **options).shape, x.dtype)
+
+    def values(x: mx.array) -> mx.array:
+        return pool(x, **options)
+
+    def run() -> list[mx.array]:
+        with_indices = pool(x, **options, return_indices=True)
+        return [values(x), *with_indices, jvp(values, x, t), vjp(values, x, dy)]
+
+    return run
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+@pytest.mark.parametrize("dtype", SOME_DTYPES, ids=str)
+@pytest.mark.parametrize("axes", AXES)
+def test_adaptive_maxima(axes: int, dtype: mx.Dtype, channels: int):
+    for i, output in enumerate(every_output(axes)):
+        x = Data(KINDS[i], i).array((2, *AXES[axes], channels), dtype)
+        assert_agree(
+            extremes(function("adaptive_max_pool", axes), x, output_size=output)
+        )
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("axes", AXES)
+def test_minima(axes: int, dtype: mx.Dtype, channels: int):
+    windows = [
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        # Some without a tap in the input.
+        {"kernel_size": 2, "stride": 1, "padding": 4},
+    ]
+    for i, options in enumerate(windows):
+        for kind in KINDS:
+            x = Data(kind, i).array((2, *AXES[axes], channels), dtype)
+            assert_agree(extremes(function("min_pool", axes), x, **options))
+
+
+@pytest.mark.parametrize("channels", [1, 4, 6])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("axes", AXES)
+def test_adaptive_averages(axes: int, dtype: mx.Dtype, channels: int):
+    pool = function("adaptive_avg_pool", axes)
+    for i, output in enumerate(every_output(axes)):
+        x = Data("ties", i).array((2, *AXES[axes], channels), dtype)
+        dy = Data("ties", i + 1).array((2, *output, channels), dtype)
+
+        def run(x=x, dy=dy, output=output) -> list[mx.array]:
+            values = lambda x: pool(x, output)  # noqa: E731
+            return [values(x), vjp(values, x, dy)]
+
+        # Small integers: only the shares of gradients are rounded.
+        tolerance = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}
+        name = str(dtype).removeprefix("mlx.core.")
+        for actual, expected in agreed(run)[0]:
+            np.testing.assert_allclose(
+                exact(actual), exact(expected), atol=tolerance[name]
+            )
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, mx.complex64], ids=str)
+@pytest.mark.parametrize("axes", AXES)
+def test_unpooling(axes: int, dtype: mx.Dtype):
+    """Of indices anywhere, repeated and outside the plane of 2 * 9 positions."""
+    x = Data("ties", 0).array((2, *AXES[axes], 3), dtype)
+    plane = tuple(2 * size for size in AXES[axes])
+    indices = mx.random.randint(-3, 2 * 9, x.shape, key=mx.random.key(axes))
+    indices = mx.where(indices > 15, indices + 10**6, indices)
+    dy = Data("ties", 3).array((2, *plane, 3), dtype)
+
+    def unpool(x: mx.array) -> mx.array:
+        return function("max_unpool", axes)(x, indices, 2)
+
+    assert_agree(lambda: [unpool(x), jvp(unpool, x, x), vjp(unpool, x, dy)])

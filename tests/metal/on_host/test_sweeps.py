@@ -1,0 +1,143 @@
+"""Large windows, and few outputs, are taken apart into passes over one axis each."""
+
+from __future__ import annotations
+
+import math
+
+import mlx.core as mx
+import mlx_pooling as mp
+import numpy as np
+import pytest
+from agreement import Run, agreed, assert_agree, on_shaders
+from reference import Geometry
+from strategies import Data
+from support import FLOATS, avg_pool, exact, geometry, jvp, max_pool, sum_pool, vjp
+
+HUGE = 2**31 - 1
+DTYPES = (mx.bool_, mx.uint8, mx.int16, mx.int64, *FLOATS)
+KINDS = ("ties", "nan", "infinite", "low", "extremes")
+
+GEOMETRIES = {
+    "1d": geometry((41,), 31, 1, 15),
+    "2d": geometry((14, 17), 13, 1, 6),
+    "2d, uneven": geometry((14, 19), (9, 15), (1, 2), ((0, 4), (7, 1))),
+    "2d, overhang": geometry((41, 30), (25, 14), (3, 1), (2, 0), ceil_mode=True),
+    "2d, one axis": geometry((13, 3), (11, 1), 1, (5, 0)),
+    "2d, dilated": geometry((24, 17), (7, 9), 1, (0, 4), (3, 1)),
+    "2d, only padding": geometry((9, 10), 9, 1, 13),
+    "3d": geometry((6, 9, 8), (5, 7, 5), 1, (2, 3, 2)),
+    "64-bit": geometry(
+        *((6, 9, 33), (3, 5, 31), 1, ((HUGE - 9, 0), (2, 2), (9, 9))),
+        (2**30 - 3, 1, 1),
+    ),
+}
+
+
+def kinds(kernels: list[str]) -> set[str]:
+    return {kernel[: kernel.index("<")] for kernel in kernels}
+
+
+def maxima(x: mx.array, g: Geometry) -> Run:
+    """Maximum, its offsets as indices, and scatter of small integers."""
+    dy = Data("ties", 2).array(max_pool(x, g).shape, x.dtype)
+
+    def pool(x: mx.array) -> mx.array:
+        return max_pool(x, g)
+
+    return lambda: [
+        pool(x),
+        *max_pool(x, g, return_indices=True),
+        jvp(pool, x, x),
+        vjp(pool, x, dy),
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_maxima(name: str, dtype: mx.Dtype):
+    g = GEOMETRIES[name]
+    for channels, kind in zip((1, 3, 4, 8, 2), KINDS, strict=True):
+        x = Data(kind, channels).array((2, *g.size, channels), dtype)
+        seen = kinds(assert_agree(maxima(x, g)))
+        assert {"max_sweep", "max_scatter_sweep"} < seen
+        assert not {"max_pool", "max_pool_scatter"} & seen
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_minima(axes: int):
+    kernel = (9, 31) if axes == 2 else 11
+    x = Data("extremes", axes).array((2, *(12,) * (axes - 1), 40, 4), mx.float32)
+    pool = getattr(mp, f"min_pool{axes}d")
+
+    def run() -> list[mx.array]:
+        return list(pool(x, kernel, 1, return_indices=True))
+
+    assert "max_sweep" in kinds(assert_agree(run))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_averages(name: str, dtype: mx.Dtype):
+    """Of small integers, whose sums are exact: only quotients are rounded."""
+    g = GEOMETRIES[name]
+    tolerance = {mx.float16: 2e-3, mx.bfloat16: 2e-2}.get(dtype, 1e-5)
+    for channels, options in (
+        (1, {}),
+        (3, {"count_include_pad": False}),
+        (4, {"divisor_override": -3}),
+        (8, {"count_include_pad": False}),
+    ):
+        x = Data("ties", channels).array((2, *g.size, channels), dtype)
+        dy = Data("ties", 7).array((2, *g.output, channels), dtype)
+
+        def pool(x: mx.array, options: dict = options) -> mx.array:
+            return avg_pool(x, g, **options)
+
+        run = lambda x=x, dy=dy, pool=pool: [pool(x), vjp(pool, x, dy)]  # noqa: E731
+        outputs, kernels = agreed(run)
+        assert kinds(kernels) == {"avg_sweep", "avg_grad_sweep"}
+        (y, expected_y), (dx, expected_dx) = outputs
+        np.testing.assert_allclose(exact(y), exact(expected_y), rtol=tolerance)
+        np.testing.assert_allclose(
+            exact(dx), exact(expected_dx), rtol=tolerance, atol=tolerance
+        )
+
+
+@pytest.mark.parametrize("dtype", [mx.int32, mx.int64], ids=str)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_sums(name: str, dtype: mx.Dtype):
+    g = GEOMETRIES[name]
+    x = Data("ties", 1).array((2, *g.size, 3), dtype) * (2 ** (8 * dtype.size - 16) + 1)
+    assert kinds(assert_agree(lambda: [sum_pool(x, g)])) == {"avg_sweep"}
+
+
+@pytest.mark.parametrize("dtype", [mx.uint8, mx.int64, *FLOATS], ids=str)
+@pytest.mark.parametrize("size", [(50,), (7, 8), (4, 3, 5)])
+def test_global_pooling_of_few_channels(size: tuple[int, ...], dtype: mx.Dtype):
+    axes = len(size)
+    for kind in KINDS:
+        x = Data(kind, 3).array((1, *size, 2), dtype)
+        pool = getattr(mp, f"adaptive_max_pool{axes}d")
+
+        def run(x=x, pool=pool) -> list[mx.array]:
+            return list(pool(x, 1, return_indices=True))
+
+        assert "max_sweep" in kinds(assert_agree(run))
+    x = Data("ties", 3).array((1, *size, 2), dtype)
+    average = getattr(mp, f"adaptive_avg_pool{axes}d")
+    ((y, expected),), kernels = agreed(lambda: [average(x, 1)])[0:2]
+    np.testing.assert_allclose(exact(y), exact(expected), rtol=1e-2)
+    assert "avg_sweep" in kinds(kernels) or dtype not in FLOATS
+
+
+def test_the_order_of_additions_does_not_lose_infinities():
+    """No sum is subtracted: NaN and infinity stay in their own windows."""
+    x = mx.zeros((1, 60, 1))
+    x[0, 20] = math.inf
+    x[0, 50] = math.nan
+    (y,), kernels = on_shaders(lambda: [mp.avg_pool1d(x, 13, 1)], "forward")
+    assert kinds(kernels) == {"avg_sweep"}
+    starts = np.arange(48)
+    expected = np.where((starts >= 8) & (starts <= 20), math.inf, 0)
+    expected[starts >= 38] = math.nan
+    np.testing.assert_array_equal(np.array(y)[0, :, 0], expected)

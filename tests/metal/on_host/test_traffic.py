@@ -1,0 +1,104 @@
+"""How many vectors the shaders load for each that they store: counts, not timings.
+
+Small arrays get the tiles of large ones here (MLX_POOLING_BUSY_THREADS), and the
+windows at their edges, which have fewer taps, only lower the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import mlx_pooling as mp
+import pytest
+from agreement import records_of
+
+from metal import shader_host
+
+Op = Callable[[mx.array], mx.array]
+
+SIZES = {1: (160,), 2: (64, 64), 3: (16, 24, 32)}
+# Of kind, axes, kernel size and stride: most loads forward, with offsets, backward.
+LIMITS = [
+    ("max", 2, 2, 2, 4, 4, 1),
+    ("max", 2, 3, 1, 4, 4, 9),
+    ("max", 2, 3, 2, 7, 7, 2.5),
+    ("max", 2, 13, 1, 8, 8, 8),
+    ("max", 2, 31, 1, 8, 8, 8),
+    ("max", 1, 13, 1, 4, 4, 8),
+    ("max", 1, 31, 1, 4, 4, 4),
+    ("max", 3, 3, 1, 9, 9, 27),
+    ("max", 3, 13, 1, 8, 13, 12),
+    ("avg", 2, 2, 2, 4, None, 0.5),
+    ("avg", 2, 3, 1, 4, None, 4.5),
+    ("avg", 2, 3, 2, 7, None, 1.25),
+    ("avg", 2, 13, 1, 8, None, 8),
+    ("avg", 2, 31, 1, 8, None, 8),
+    ("avg", 1, 31, 1, 4, None, 4),
+    ("avg", 3, 13, 1, 8, None, 8),
+]
+WINDOW = ("kind", "axes", "kernel", "stride")
+ORDINARY = [window for *window, _, _, _ in LIMITS if window[2] <= 3]
+
+
+@pytest.fixture(autouse=True)
+def shaders() -> None:
+    shader_host.run_shaders(True)
+
+
+def pooling(kind: str, axes: int, kernel: int, stride: int) -> tuple[Op, mx.array]:
+    """An operation that keeps the size of its input but for the stride."""
+    function = getattr(mp, f"{kind}_pool{axes}d")
+    padding = (kernel - 1) // 2
+    x = mx.ones((1, *SIZES[axes], 16))
+    return lambda x: function(x, kernel, stride, padding), x
+
+
+def forward(pool: Op, x: mx.array) -> list[dict]:
+    return records_of([pool(x)])
+
+
+def both(pool: Op, x: mx.array) -> tuple[list[dict], list[dict]]:
+    """The launches of a forward pass for a gradient, and of the gradient."""
+    dy = mx.ones_like(pool(x))
+    records_of([dy])
+    (y,), (dx,) = mx.vjp(pool, [x], [dy])
+    records = records_of([y, dx])
+    backward = list(filter(shader_host.is_backward, records))
+    return records[: -len(backward)], backward
+
+
+@pytest.mark.parametrize((*WINDOW, "plain", "traced", "gradient"), LIMITS)
+def test_loads(kind, axes, kernel, stride, plain, traced, gradient):
+    pool, x = pooling(kind, axes, kernel, stride)
+    assert shader_host.loads_per_vector(forward(pool, x)) <= plain
+    ahead, back = both(pool, x)
+    assert traced is None or shader_host.loads_per_vector(ahead) <= traced
+    assert shader_host.loads_per_vector(back) <= gradient
+
+
+@pytest.mark.parametrize(WINDOW, ORDINARY)
+def test_ordinary_windows_take_one_launch_each_way(kind, axes, kernel, stride):
+    pool, x = pooling(kind, axes, kernel, stride)
+    assert len(forward(pool, x)) == 1
+    assert [len(launches) for launches in both(pool, x)] == [1, 1]
+
+
+@pytest.mark.parametrize(WINDOW, ORDINARY)
+def test_no_more_is_stored_than_the_results(kind, axes, kernel, stride):
+    pool, x = pooling(kind, axes, kernel, stride)
+    y = pool(x)
+    for records, results in zip(both(pool, x), (y, x), strict=True):
+        stored = [b["bytes"] for b in records[0]["buffers"] if b["stores"]]
+        offsets = [y.size] if kind == "max" and results is y else []
+        assert stored == [results.nbytes, *offsets]
+
+
+@pytest.mark.parametrize("size", [(4096,), (64, 64), (16, 16, 16)])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_global_pooling_keeps_many_threads_busy(kind: str, size: tuple[int, ...]):
+    """As many as the positions' square root, for each vector of channels."""
+    pool = getattr(mp, f"adaptive_{kind}_pool{len(size)}d")
+    first, second = records_of([pool(mx.ones((1, *size, 4)), 1)])
+    assert first["grid"][0] * first["grid"][1] >= 64
+    assert second["grid"][1] == 1
