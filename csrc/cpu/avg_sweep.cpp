@@ -14,15 +14,17 @@ class AvgEnds {
  public:
   using Op = Sum<T>;
   using Value = typename Op::Value;
+  // Integers are only summed.
+  static constexpr bool kDivided = std::is_floating_point_v<Value>;
 
   explicit AvgEnds(const AvgTask& task)
       : task_(task), uniform_(divisor_at<Value>(task.divisor, 0, 0, 0)) {}
 
   bool reads_by_position() const {
-    return task_.adjoint && !task_.divisor.is_uniform;
+    return kDivided && task_.adjoint && !task_.divisor.is_uniform;
   }
   bool writes_by_position() const {
-    return !task_.adjoint && !task_.divisor.is_uniform;
+    return kDivided && !task_.adjoint && !task_.divisor.is_uniform;
   }
 
   void read(int64_t position, int64_t at, int64_t count, Value* values) const {
@@ -51,7 +53,8 @@ class AvgEnds {
                                         : uniform_;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          store<L>(y + j, cells(lanes, j).value / divisor);
+          auto total = cells(lanes, j).value;
+          store<L>(y + j, kDivided ? total / divisor : total);
         });
   }
 
@@ -73,7 +76,7 @@ class AvgEnds {
 } // namespace
 
 void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
-  with_float_type(task.dtype, [&]<typename T>(T) {
+  with_summed_type(task.dtype, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
     Sweep<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
         .run(*task.tiling, begin, end);
@@ -81,7 +84,7 @@ void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
 }
 
 void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end) {
-  with_float_type(task.dtype, [&]<typename T>(T) {
+  with_summed_type(task.dtype, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
     RowByRow<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
         .run(*task.tiling, begin, end);
