@@ -249,7 +249,7 @@ MUTATIONS = {
         ("std::max(axis.in, axis.out)", "axis.out"),
         ("column_taps *= pass.axis().kernel;", ""),
         ("launch.params.divisor = 1;", ""),
-        ("way == Way::chunks ? g : pass.view", "pass.view"),
+        ("way == Way::chunks ? g : last.view", "last.view"),
         ("Constant::minimum, g.minimum", "Constant::minimum, false"),
         ("Constant::with_taps, !is_last", "Constant::with_taps, false"),
         ("ceil_div(axis.*results, strip.length)", "axis.*results / strip.length"),
