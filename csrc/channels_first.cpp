@@ -51,7 +51,7 @@ bool is_channels_first(const array& x, int spatial_axes) {
   int channel_axis = static_cast<int>(x.ndim()) - 1 - spatial_axes;
   return x.shape(-1) > 1 &&
       (moves_channels_last(x, channel_axis) ||
-       (x.status() == array::Status::available && x.size() > 0 &&
+       (x.status() != array::Status::unscheduled && x.size() > 0 &&
         lies_channels_first(x, channel_axis)));
 }
 

@@ -13,8 +13,8 @@ namespace mlx_pooling {
 bool is_channels_first(const mlx::core::array& x, int spatial_axes);
 
 // (*batch, *spatial, C) to (*batch, C, *spatial, 1), and back.
-mlx::core::array as_planes(
-    const mlx::core::array& x, int spatial_axes, mlx::core::Stream s);
+mlx::core::array
+as_planes(const mlx::core::array& x, int spatial_axes, mlx::core::Stream s);
 mlx::core::array from_planes(
     const mlx::core::array& planes, int spatial_axes, mlx::core::Stream s);
 

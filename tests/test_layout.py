@@ -73,7 +73,7 @@ EACH_VIEW = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 
 def copied(x: mx.array) -> mx.array:
     """The same values, by way of NumPy, in memory of their own."""
-    return mx.array(np.array(x))
+    return mx.array(np.array(x, order="C"))
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (3, 1)])
@@ -139,6 +139,45 @@ def test_the_result_of_one_pool_as_the_input_of_the_next(pool):
     assert_identical(y, pool(2)(middle, 3, 2, 1))
     assert_identical(pool(2)(pool(2)(x, 3, 1)[:, 1:, ::-1], 2),
                      pool(2)(copied(pool(2)(x, 3, 1)[:, 1:, ::-1]), 2))  # fmt: skip
+
+
+def channels_lie_first(y: mx.array) -> bool:
+    strides = np.asarray(y).strides
+    return strides[-1] == max(strides[1:])
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+@POOLS
+def test_channels_first_views_are_pooled_where_they_lie(pool, evaluated: bool):
+    """Where windows start at every column; else, on the CPU, a copy is faster."""
+    view = base((2, 5, 7, 6)).transpose(0, 2, 3, 1)
+    if evaluated:
+        mx.eval(view)
+    for x, stride, lies_first in (
+        (view, 1, True),
+        (view, (2, 1), True),
+        (view, (1, 2), mx.default_device() == mx.gpu),
+        (mx.contiguous(view), 1, False),
+    ):
+        y = pool(2)(x, 3, stride, 1)
+        mx.eval(y)
+        assert channels_lie_first(y) == lies_first
+        assert_identical(y, pool(2)(copied(view), 3, stride, 1))
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+@POOLS
+def test_unbatched_channels_first_views(pool, ndim: int):
+    x = mx.moveaxis(base((5, *(7, 6, 8)[:ndim])), 0, -1)
+    assert_identical(pool(ndim)(x, 3, 1, 1), pool(ndim)(copied(x), 3, 1, 1))
+
+
+def test_indices_of_channels_first_views():
+    view = base((2, 5, 7, 6)).transpose(0, 2, 3, 1)
+    actual = max_pool(view, geometry((7, 6), 3, 1, 1), return_indices=True)
+    expected = max_pool(copied(view), geometry((7, 6), 3, 1, 1), return_indices=True)
+    for a, b in zip(actual, expected, strict=True):
+        assert_identical(a, b)
 
 
 @POOLS

@@ -522,8 +522,10 @@ def test_sizes_out_of_range(kind: str, ndim: int, arguments: dict):
 def test_a_wrong_number_of_axes(kind: str, ndim: int):
     for shape in ((4,) * ndim, (4,) * (ndim + 3)):
         q = QuantizedArray(mx.zeros(shape, mx.uint8), 0.1, 3)
-        with pytest.raises(ValueError, match=rf"^\[quantized_{kind}_pool{ndim}d\] "):
+        with pytest.raises(ValueError) as raised:
             op(kind, ndim)(q, 2)
+        name = f"[quantized_{kind}_pool{ndim}d]"
+        assert str(raised.value).startswith(f"{name} 'input' must have {ndim + 1} (")
 
 
 @pytest.mark.parametrize(

@@ -568,12 +568,12 @@ def quantized_avg_pool3d(
 
 
 def _max_pool(input: QuantizedArray, window: Window, stream: Stream) -> QuantizedArray:
-    _check_input(window.name, input)
+    _check_input(window, input)
     return _like(input, _ext.max_pool(input.int_repr(), window, stream))
 
 
 def _avg_pool(input: QuantizedArray, window: Window, stream: Stream) -> QuantizedArray:
-    _check_input(window.name, input)
+    _check_input(window, input)
     with _on(stream):
         steps = _steps(input, _sum_dtype(input, window))
         sums = _ext.sum_pool(steps, window).astype(mx.float32)
@@ -663,10 +663,17 @@ def _check_array(name: str, argument: str, value: object) -> None:
         )
 
 
-def _check_input(name: str, input: object) -> None:
+def _check_input(window: Window, input: object) -> None:
+    name = window.name
     if not isinstance(input, QuantizedArray):
         raise TypeError(
             f"[{name}] 'input' must be a QuantizedArray but got {type(input).__name__}."
+        )
+    unbatched = len(window.kernel_size) + 1
+    if input.ndim not in (unbatched, unbatched + 1):
+        raise ValueError(
+            f"[{name}] 'input' must have {unbatched} (unbatched) or {unbatched + 1} "
+            f"axes, channels last, but got shape {input.shape}."
         )
 
 
