@@ -66,7 +66,7 @@ class AvgEnds {
 } // namespace
 
 void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
-  with_float_type(task.dtype, [&]<typename T>(T) {
+  with_summed_type(task.dtype, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
     Sweep<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
         .run(*task.tiling, begin, end);
