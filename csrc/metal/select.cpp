@@ -16,8 +16,8 @@
 //                                                   axis are worth it
 // large, and fewer    max_sweep  as above           few threads leave a GPU
 // than 2048 vectors   avg_sweep                     idle: one an input row or,
-// of outputs                                        where the input is but one
-//                                                   window, a chunk of it
+// of outputs, of 8192                               where the input is but one
+// vectors and more                                  window, a chunk of it
 //
 // a thread computes               because
 // ---------------------  -------  --------------------------------------------
@@ -179,7 +179,8 @@ Way forward_way(const Geometry& g, int width) {
   }
   auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
   auto threads = g.outputs() * g.channels / width;
-  bool too_few = threads < kFewThreads && taps >= kManyLoads;
+  bool too_few = threads < kFewThreads && taps >= kManyLoads &&
+      threads * taps >= kBusyThreads;
   if (too_few && is_whole(g)) {
     return Way::chunks;
   }

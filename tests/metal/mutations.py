@@ -92,7 +92,7 @@ MUTATIONS = {
         ("= uint(p.column_taps)", "= 1u"),
         ("before[t] = best;", ""),
         ("take(window, i, best.value[i], best.tap[i]);", ""),
-        ("window.tap[i] - skipped", "window.tap[i]"),
+        ("window.tap[i] - skipped", "window.tap[i] + skipped"),
         ("window.tap[i] == ~0u ? ~0u", "window.tap[i] == ~0u ? 0u"),
     ],
     "metal/max_pool.metal": [
