@@ -182,7 +182,7 @@ MUTATIONS = {
     "metal/max_scatter_sweep.metal": [
         ("tap - row * uint(kernel_w)", "tap"),
         ("dilation_w - at.first", "stride_w - at.first"),
-        ("has_winner && t < TW", "t < TW"),
+        ("winner.v[i] != Offset(~Offset(0))", "winner.v[i] != Offset(0)"),
         ("won == t ? row :", "won == t ? tap :"),
         ("row_tap[t][i] = ~0u;", "row_tap[t][i] = 0u;"),
     ],
