@@ -61,7 +61,6 @@ MUTATIONS = {
         ("(TW - 1) * stride_w + kernel_w,", "(TW - 1) * stride_w + kernel_w - 1,"),
         ("column * dilation_w", "column * dilation_h"),
         ("row * dilation_h", "row * dilation_w"),
-        ("has_none(tile.taps_d) || has_none(tile.rows)", "has_none(tile.taps_d)"),
         ("return tap < taps ? tap", "return tap <= taps ? tap"),
         ("at.n * Index(p.in[0]) + d", "at.n * Index(p.out[0]) + d"),
     ],
