@@ -18,7 +18,7 @@ struct PoolParams {
   int64_t pad_hi[3];
   int64_t channels;
   int64_t first_row;   // of this launch, among batch * D * H
-  int64_t column_taps; // of what a sweep takes for one column
+  int64_t column_taps; // that a pass counts for one column
   float divisor;       // of every window, where they all have the same
 };
 

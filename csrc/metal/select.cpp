@@ -2,40 +2,39 @@
 
 #include <algorithm>
 
-// Which kernels a geometry gets. Loads are vectors loaded for one stored.
+// clang-format off
 //
-//  windows                        forward    backward     because
-//  small (at most 14 loads)       max_pool   max_pool_-   one launch, and no
-//                                 avg_pool   scatter      memory beside the
-//                                            avg_pool_-   results
-//                                            grad
-//  large, and passes halve        max_sweep  max_scatter_ 2-d 31/1 takes 4
-//  the loads                      avg_sweep  sweep        loads instead of 961;
-//                                            avg_grad_-   more launches and a
-//                                            sweep        temporary each
-//  large, but few outputs:        max_sweep  as above     one thread an output
-//  fewer than 2000 threads        avg_sweep               leaves a GPU idle;
-//  all of 32 loads and more                                   of the input as
-//  one
-//                                                         axis, cut into chunks
+// Which kernels a geometry gets. Loads are of vectors, for one stored.
 //
-//  threads compute, of forward    outputs    because
-//  windows that overlap along
-//    H and W                      2 x 4      3/1 loads 3 instead of 9, 3/2 5.6
-//    the same, vectors of 8       2 x 2      4 and 6.3; more would not fit in
-//    and more                                registers
-//    W only                       1 x 4      nothing to share along H
-//  other windows                  1 x 1      nothing to share; adaptive ones
-//                                            differ, dilated ones interleave
-//  of backward inputs             1 x 4      a window is loaded once for the
-//                                            inputs that it covers
-//  of passes, windows             up to 32   all reach one column, so that they
-//                                            are two runs of columns each
-//  of passes, inputs              up to 32   as many as windows overlap: loads
-//                                            stay below 2 for each array
+// windows             forward    backward           because
+// ------------------  ---------  -----------------  --------------------------
+// small: at most 14   max_pool   max_pool_scatter   one launch, no memory but
+// loads (4 if one     avg_pool   avg_pool_grad      that of the results
+// pass would do)
+// large, and passes   max_sweep  max_scatter_sweep  13/1: 5 loads, not 169; a
+// halve the loads     avg_sweep  avg_grad_sweep     launch and a temporary an
+//                                                   axis are worth it
+// large, and fewer    max_sweep  as above           few threads leave a GPU
+// than 2048 vectors   avg_sweep                     idle: one an input row or,
+// of outputs, of 8192                               where the input is but one
+// vectors and more                                  window, a chunk of it
 //
-//  A tile is only as large as leaves 8192 threads, and a strip with narrower
-//  vectors before it becomes shorter.
+// a thread computes               because
+// ---------------------  -------  --------------------------------------------
+// windows that overlap   2 x 4    share rows and columns: 3/1 loads 3, not 9;
+// along H and W                   3/2 loads 5.6
+//   in vectors of 8      2 x 2    4 and 6.3; more would not fit in registers
+// along W only           1 x 4    share columns
+// other windows          1 x 1    share nothing, or (adaptive, dilated) not
+//                                 alike
+// inputs, backward       1 x 4    share the windows around them
+// windows of a pass      to 32    all reach one column: two runs from there
+// inputs of a pass       to 32    share windows: at most 2 loads an array
+//
+// Tiles are only as large as leaves 8192 threads; in passes, vectors become
+// narrower first.
+//
+// clang-format on
 
 namespace mlx_pooling::metal {
 
@@ -180,7 +179,8 @@ Way forward_way(const Geometry& g, int width) {
   }
   auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
   auto threads = g.outputs() * g.channels / width;
-  bool too_few = threads < kFewThreads && taps >= kManyLoads;
+  bool too_few = threads < kFewThreads && taps >= kManyLoads &&
+      threads * taps >= kBusyThreads;
   if (too_few && is_whole(g)) {
     return Way::chunks;
   }

@@ -131,23 +131,17 @@ Numbered add_temporary(Plan& plan, mx::Dtype dtype, const mx::Shape& shape) {
   return {kFirstTemporary + last, {dtype}};
 }
 
-// The last arguments of a kernel: indices, channels in a vector, neighbours.
-std::vector<std::string> shape_arguments(const Pass& pass, Strip strip) {
-  auto& axis = pass.axis();
-  auto elements = pass.elements() * std::max(axis.in, axis.out);
-  return {
-      index_type(pass.view, elements, kLongestStrip),
-      std::to_string(strip.width), std::to_string(strip.length)};
-}
-
 std::string sweep_kernel(
     const char* name,
-    std::vector<std::string> types,
+    std::vector<std::string> arguments,
     const Pass& pass,
     Strip strip) {
-  auto shape = shape_arguments(pass, strip);
-  types.insert(types.end(), shape.begin(), shape.end());
-  return instantiation(name, types);
+  auto& axis = pass.axis();
+  auto elements = pass.elements() * std::max(axis.in, axis.out);
+  arguments.push_back(index_type(pass.view, elements, kLongestStrip));
+  arguments.push_back(std::to_string(strip.width));
+  arguments.push_back(std::to_string(strip.length));
+  return instantiation(name, arguments);
 }
 
 std::vector<Launch> over_strips(
@@ -159,13 +153,41 @@ std::vector<Launch> over_strips(
       ceil_div(axis.*results, strip.length), pass.rows);
 }
 
-void set_divisor_if(bool divides, Launch& launch, const Geometry& g) {
-  if (divides) {
-    set_divisor(launch, g);
-  } else {
+// How passes over sums differ.
+struct Sums {
+  const char* kernel;
+  Strip (*strip)(const Axis& axis, int64_t elements, int width);
+  int64_t Axis::* results;
+  const Pass* dividing; // by the divisors of `divided`
+  const Geometry* divided;
+};
+
+Plan plan_sums(
+    const Sums& sums, const std::vector<Pass>& passes, Operand x, Operand y) {
+  Plan plan;
+  Numbered from{0, x};
+  for (auto& pass : passes) {
+    auto to = &pass == &passes.back()
+        ? Numbered{1, y}
+        : add_temporary(plan, sum_dtype(y.dtype), pass.result);
+    auto strip = sums.strip(
+        pass.axis(), pass.elements(),
+        vector_width(pass.view.channels, {from.operand, to.operand}));
+    auto kernel = sweep_kernel(
+        sums.kernel,
+        {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
+        strip);
+    auto launch = make_launch(
+        kernel, pass.view, {{from.array}, {to.array, Access::write}});
     launch.params.divisor = 1;
     set(launch, Constant::uniform_divisor, true);
+    if (&pass == sums.dividing) {
+      set_divisor(launch, *sums.divided);
+    }
+    append(plan, over_strips(launch, pass, strip, sums.results));
+    from = to;
   }
+  return plan;
 }
 
 } // namespace
@@ -249,51 +271,19 @@ Plan plan_max_scatter_sweeps(
 }
 
 Plan plan_avg_sweeps(const Geometry& g, Way way, Operand x, Operand y) {
-  Plan plan;
   auto passes = forward_passes(g, way, kFromDepth);
-  Numbered from{0, x};
-  for (auto& pass : passes) {
-    bool is_last = &pass == &passes.back();
-    auto to = is_last ? Numbered{1, y}
-                      : add_temporary(plan, sum_dtype(x.dtype), pass.result);
-    auto strip = window_strip(
-        pass.axis(), pass.elements(),
-        vector_width(pass.view.channels, {from.operand, to.operand}));
-    auto kernel = sweep_kernel(
-        "avg_sweep",
-        {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
-        strip);
-    auto launch = make_launch(
-        kernel, pass.view, {{from.array}, {to.array, Access::write}});
-    set_divisor_if(is_last, launch, way == Way::chunks ? g : pass.view);
-    append(plan, over_strips(launch, pass, strip, &Axis::out));
-    from = to;
-  }
-  return plan;
+  auto& last = passes.back();
+  auto& divided = way == Way::chunks ? g : last.view;
+  return plan_sums(
+      {"avg_sweep", window_strip, &Axis::out, &last, &divided}, passes, x, y);
 }
 
 Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx) {
-  Plan plan;
   auto passes = backward_passes(g);
-  Numbered from{0, dy};
-  for (auto& pass : passes) {
-    bool is_last = &pass == &passes.back();
-    auto to = is_last ? Numbered{1, dx}
-                      : add_temporary(plan, sum_dtype(dx.dtype), pass.result);
-    auto strip = cover_strip(
-        pass.axis(), pass.elements(),
-        vector_width(pass.view.channels, {from.operand, to.operand}));
-    auto kernel = sweep_kernel(
-        "avg_grad_sweep",
-        {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
-        strip);
-    auto launch = make_launch(
-        kernel, pass.view, {{from.array}, {to.array, Access::write}});
-    set_divisor_if(&pass == &passes.front(), launch, pass.view);
-    append(plan, over_strips(launch, pass, strip, &Axis::in));
-    from = to;
-  }
-  return plan;
+  auto& first = passes.front();
+  return plan_sums(
+      {"avg_grad_sweep", cover_strip, &Axis::in, &first, &first.view}, passes,
+      dy, dx);
 }
 
 } // namespace mlx_pooling::metal

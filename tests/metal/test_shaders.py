@@ -60,6 +60,11 @@ RUNS = {
     "other windows": Run(("metal/on_host/test_other_windows.py",)),
     "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),
     "watch": Run(("metal/on_host/test_watch.py",)),
+    "sanitized passes": Run(
+        ("metal/on_host/test_sweeps.py",),
+        leaving_out="bool or int16 or int32 or int64 or float16 or complex64",
+        sanitized=True,
+    ),
     "sanitized": Run(
         (AGREEMENT,),
         leaving_out="maxima or averages or bool or int8 or int16 or int32 or int64",
