@@ -30,28 +30,28 @@ struct Range {
 
 // The links of every position of one axis, so that kernels divide nothing.
 struct AxisLinks {
-  std::vector<Link> of;
+  std::vector<Link> of = {};
   int64_t other_size;
   int64_t step;
   int64_t tap_step;
   int64_t kernel;
   // Where neighbours have neighbouring links: position o is linked to `kernel`
   // others from o + origin in steps of `step`, less those beyond the ends.
-  std::optional<int64_t> origin;
+  std::optional<int64_t> origin = {};
   // Of adaptive covers, whose taps are no progression: Link::tap counts from
   // where each window starts.
-  std::vector<int64_t> starts;
+  std::vector<int64_t> starts = {};
 
   // Facts about all links: the largest stretch from the first position of one
   // to its last, whether some are empty, and whether the others' first and
   // last positions never step back.
-  int64_t span;
-  bool some_empty;
-  bool in_order;
+  int64_t span = 0;
+  bool some_empty = false;
+  bool in_order = true;
   // Where large windows are made up of blocks (see ItemPass), their length;
   // else 0. A window consists of at most `parts` parts.
-  int64_t block;
-  int64_t parts;
+  int64_t block = 0;
+  int64_t parts = 0;
 
   int64_t size() const {
     return static_cast<int64_t>(of.size());
