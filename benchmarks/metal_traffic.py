@@ -281,6 +281,37 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
     return table
 
 
+def plot(path: Path, results: list[dict[str, Any]]) -> None:
+    """Vector loads for each vector stored, beside one for every tap."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    labels = [f"{r['name']}  ({r['window']})" for r in results]
+    rows = range(len(labels))
+    figure, axes = plt.subplots(
+        ncols=2,
+        sharey=True,
+        figsize=(13, 1.6 + 0.3 * len(labels)),
+        layout="constrained",
+    )
+    for axis, (which, title) in zip(axes, PASSES.items(), strict=True):
+        naive = [r[which]["naive"] for r in results]
+        loads = [r[which][OURS]["loads"] for r in results]
+        axis.barh(rows, naive, color="lightgrey", label="one for every tap")
+        bars = axis.barh(rows, loads, 0.5, label=OURS)
+        axis.bar_label(bars, [_number(n) for n in loads], padding=2, fontsize=7)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_title(title if which == "forward" else "backward half")
+        axis.set_xlabel("vector loads for each vector stored")
+    axes[0].set_yticks(rows, labels, fontsize=8)
+    axes[0].invert_yaxis()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right")
+    figure.savefig(path, dpi=100)
+
+
 def _number(value: float | None) -> str:
     """Three digits that matter."""
     if value is None:
@@ -323,6 +354,7 @@ def parse_args() -> argparse.Namespace:
         help="only cases with TEXT in name or window, such as resnet, 'avg 3' or ceil",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number")
+    parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the loads")
     parser.add_argument(
         "--build",
         type=Path,
@@ -357,6 +389,8 @@ def main() -> None:
     if args.json:
         report = {"about": about, "results": results}
         args.json.write_text(json.dumps(report, indent=1) + "\n")
+    if args.plot:
+        plot(args.plot, results)
 
 
 if __name__ == "__main__":

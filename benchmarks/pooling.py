@@ -36,7 +36,17 @@ from measure import (
     interleave,
     peak_bytes,
 )
-from report import OURS, PASSES, THEIRS, TORCH, Result, geometric_means, plot, table
+from report import (
+    OURS,
+    PASSES,
+    THEIRS,
+    TORCH,
+    Result,
+    geometric_means,
+    markdown_row,
+    plot,
+    table,
+)
 from rich.console import Console
 from rich.progress import Progress
 from shapes import CASES, Case
@@ -286,6 +296,8 @@ def main() -> None:
     means = geometric_means(results)
     for which in PASSES:
         console.print(table(which, results, means))
+    console.print("row for benchmarks/README.md:")
+    console.print(markdown_row(about, means), soft_wrap=True)
     if args.json:
         report = {"about": about, "results": results, "means": means}
         args.json.write_text(json.dumps(report, indent=1) + "\n")

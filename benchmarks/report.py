@@ -82,6 +82,17 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def markdown_row(about: dict[str, str], means: Means) -> str:
+    """The row of a machine for the table in README.md."""
+    cells = [about["device"], about["dtype"], about["versions"], about["copy"]]
+    for which in PASSES:
+        for label in (MEAN, "overlapping"):
+            speedups = means[label][which]
+            known = [f"{_number(speedups[r])} {r}" for r in RIVALS if speedups[r]]
+            cells.append(", ".join(known))
+    return f"| {' | '.join(cells)} |"
+
+
 def plot(path: Path, title: str, results: list[Result], means: Means) -> None:
     """Bars of the speed-ups, one panel a pass, on a logarithmic axis."""
     import matplotlib

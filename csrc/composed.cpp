@@ -271,7 +271,7 @@ array unpool_sources(const array& positions, int places, mx::Stream s) {
   auto places_of_all = int64_t{batch} * (places + 1) * channels;
   auto sources = mx::scatter_min(
       mx::full(mx::Shape(1, mx::safe_cast(places_of_all)), none, mx::uint32, s),
-      {mx::flatten(target, s)}, mx::reshape(number, {-1, 1}, s), {0}, s);
+      mx::flatten(target, s), mx::reshape(number, {-1, 1}, s), 0, s);
   return mx::slice(
       mx::reshape(sources, {batch, places + 1, channels}, s), {0, 0, 0},
       {batch, places, channels}, s);

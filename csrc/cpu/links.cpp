@@ -50,13 +50,20 @@ void survey(AxisLinks& links) {
                                 : links.span / links.step + 1;
 }
 
+// Whether rows may be padded as far as windows reach: not for windows much
+// longer than the row.
+bool may_pad(const Axis& axis) {
+  auto span = axis.dilation * (axis.kernel - 1);
+  return axis.stride == 1 && !axis.adaptive && span <= axis.in + axis.out;
+}
+
 AxisLinks window_links(const Axis& axis) {
   AxisLinks links{
       .other_size = axis.in,
       .step = axis.dilation,
       .tap_step = 1,
       .kernel = axis.kernel};
-  if (axis.stride == 1 && !axis.adaptive) {
+  if (may_pad(axis)) {
     links.origin = -axis.pad_lo;
   }
   links.of.reserve(axis.out);
@@ -75,7 +82,7 @@ AxisLinks cover_links(const Axis& axis) {
       .step = axis.cover_step(),
       .tap_step = -axis.cover_tap_step(),
       .kernel = axis.kernel};
-  if (axis.stride == 1 && !axis.adaptive) {
+  if (may_pad(axis)) {
     links.origin = axis.pad_lo - axis.dilation * (axis.kernel - 1);
   }
   links.of.reserve(axis.in);

@@ -92,7 +92,12 @@ FAULTY_RUNS = {
         "runtime error: index",
     ),
     "misaligned": (
-        Run((SMALL,), fault="x + input_at => x + 1 + input_at", sanitized=True),
+        # Of a vector of four.
+        Run(
+            (f"{SMALL}[shaders-float32-4]",),
+            fault="x + input_at => x + 1 + input_at",
+            sanitized=True,
+        ),
         "misaligned address",
     ),
     "signed overflow": (
