@@ -67,6 +67,13 @@ constexpr int64_t kMostTaps = int64_t{1} << 16;
 constexpr double kLargeWindow = 16;
 constexpr int64_t kWideChannels = 16;
 
+// How much more a walk costs whose vectors the channels do not fill; those of
+// a sweep along neighbouring windows, and single elements, lose nothing.
+double unfilled(int64_t channels) {
+  return std::max(
+      1.0, static_cast<double>(kWideChannels) / static_cast<double>(channels));
+}
+
 double winners_cost(const Links& covers) {
   return 2 +
       kWinnerCost * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
@@ -85,6 +92,9 @@ method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
   // What a walk's visit to a tap costs: maxima look for NaN.
   bool is_sum = reduction == Reduction::sum || reduction == Reduction::gradient;
   auto tap = is_sum ? 0.75 : 1.5;
+  if (links.axes[2].origin) {
+    tap *= unfilled(channels);
+  }
   if (sweep_cost(links) < tap * taps(links)) {
     return Method::sweep;
   }
@@ -94,7 +104,7 @@ method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
 }
 
 Method method_of_scatter(const Links& covers, const Geometry& geometry) {
-  bool pays = winners_cost(covers) < taps(covers);
+  bool pays = winners_cost(covers) < taps(covers) * unfilled(geometry.channels);
   return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
 }
 
