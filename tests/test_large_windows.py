@@ -197,3 +197,14 @@ def test_results_do_not_depend_on_the_number_of_threads():
 if __name__ == "__main__":
     mx.set_default_device(mx.cpu)
     print(digest())
+
+
+@pytest.mark.parametrize("channels", [1, 3, 40])
+def test_windows_that_all_lie_beyond_the_input(channels: int):
+    """So many that work is divided between them alone."""
+    x = mx.ones((1, 5, channels))
+    options = {"kernel_size": 3, "stride": 1, "padding": ((0, 300_000),)}
+    average = np.array(mlx_pooling.avg_pool1d(x, **options))
+    maximum = np.array(mlx_pooling.max_pool1d(x, **options))
+    assert np.all(average[:, :3] == 1) and np.all(average[:, 5:] == 0)
+    assert np.all(maximum[:, :5] == 1) and np.all(maximum[:, 5:] == -np.inf)

@@ -27,6 +27,9 @@ class RowPass {
     auto last = links.origin
         ? first_ + to.size() + (links.kernel - 1) * links.step
         : from_.end;
+    if (from_.begin < first_) { // all windows lie beyond the input
+      from_ = {first_, first_};
+    }
     padded_ = std::max(last, from_.end) - first_;
     row_ = scratch.take<Value>(padded_ * channels);
     std::fill(row_, row_ + padded_ * channels, Op::identity());

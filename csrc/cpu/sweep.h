@@ -138,6 +138,9 @@ class Sweep {
   template <typename Visit>
   MLX_POOLING_INLINE void
   for_each_run(int64_t first, Range of, bool by_position, Visit visit) {
+    if (of.size() == 0) {
+      return;
+    }
     bool is_whole = block_.size() == channels_ && !by_position;
     auto runs = is_whole ? 1 : of.size();
     auto count = of.size() * block_.size() / runs;
