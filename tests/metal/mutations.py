@@ -117,10 +117,6 @@ MUTATIONS = {
     ],
     "metal/unpool.metal": [
         ("sources[own_element(at, 0, 0, p.in[2], p.channels)] = ~0u;", ""),
-        (
-            "place<Index, 1, 1, 1>(thread_at, p.first_row, p.in[0]",
-            "place<Index, 1, 1, 1>(thread_at, p.first_row, p.out[0]",
-        ),
         ("index < plane", "index <= plane"),
         ("at.n * Index(plane)", "at.n * Index(p.in[2])"),
         ("claim.position >= 0) {", "claim.position > 0) {"),
