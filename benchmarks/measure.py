@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import mlx.core as mx
 import numpy as np
@@ -26,6 +32,8 @@ CACHED_COPY_BYTES = 256 << 10
 SETTLE_SECONDS = 0.01
 
 Action = Callable[[], object]
+Turn = Callable[[], list[float]]  # gives the times of some calls of an action
+Name = TypeVar("Name")  # of a contender
 
 
 def seconds(action: Action) -> float:
@@ -45,18 +53,24 @@ def turn(action: Action, min_time: float) -> list[float]:
 
 
 def interleave(
-    actions: Mapping[str, Action], repeats: int, min_time: float
-) -> dict[str, float]:
-    """Median seconds of a call to each action.
+    actions: Mapping[Name, Action], repeats: int, min_time: float
+) -> dict[Name, float]:
+    """Median seconds of a call to each action."""
+    turns = {name: partial(turn, action, min_time) for name, action in actions.items()}
+    return take_turns(turns, repeats)
 
-    The actions take turns, so that a drift of the machine's speed hits them alike, and
-    every other round goes backwards, so that none always follows the same one.
+
+def take_turns(turns: Mapping[Name, Turn], repeats: int) -> dict[Name, float]:
+    """Median of the seconds that each turn gives.
+
+    They take turns, so that a drift of the machine's speed hits them alike, and every
+    other round goes backwards, so that none always follows the same one.
     """
-    times: dict[str, list[float]] = {name: [] for name in actions}
-    order = list(actions)
+    times: dict[Name, list[float]] = {name: [] for name in turns}
+    order = list(turns)
     for _ in range(repeats):
         for name in order:
-            times[name] += turn(actions[name], min_time)
+            times[name] += turns[name]()
         order.reverse()
     return {name: median(values) for name, values in times.items()}
 
@@ -104,15 +118,41 @@ def choose_device(name: str | None) -> mx.Device:
     return mx.default_device()
 
 
+def last_level_cache_bytes() -> int:
+    """Size of the cache before memory, 0 where the system does not tell.
+
+    On a Mac that is a level 2 cache: nothing reports the system-level cache behind it.
+    """
+    if platform.system() == "Darwin":
+        names = ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize")
+        return max(map(_sysctl, names))
+    caches: dict[tuple[int, str], int] = {}
+    for size in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cache/index*/size"):
+        level = int((size.parent / "level").read_text())
+        sharing = (size.parent / "shared_cpu_list").read_text()
+        kilobytes = size.read_text().strip().removesuffix("K")
+        caches[level, sharing] = int(kilobytes) << 10
+    last = max((level for level, _ in caches), default=0)
+    return sum(nbytes for (level, _), nbytes in caches.items() if level == last)
+
+
+def _sysctl(name: str) -> int:
+    """A number of the system's, 0 where it has no such name."""
+    call = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True)
+    return int(call.stdout) if call.returncode == 0 else 0
+
+
 def describe(device: mx.Device, *packages: str) -> dict[str, str]:
-    """The machine and the installed versions, as text for a header and for JSON."""
+    """The command, the machine and the versions, as text for a header and for JSON."""
     versions = [f"python {platform.python_version()}"]
     for package in packages:
         try:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             continue
+    script = f"benchmarks/{Path(sys.argv[0]).name}"
     return {
+        "command": shlex.join(["python", script, *sys.argv[1:]]),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} before the run",
         "device": f"{device.type.name}, {mx.device_info(device)['device_name']}",

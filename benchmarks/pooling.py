@@ -3,28 +3,44 @@
     python benchmarks/pooling.py
     python benchmarks/pooling.py --filter resnet --dtype float16 --repeats 9
     python benchmarks/pooling.py --json results.json --plot results.png
+    python benchmarks/pooling.py --beyond-cache
 
-PyTorch takes part where it is installed, on the CPU, in its channels-last layout.
+PyTorch takes part where it is installed, on the CPU, in its channels-last layout. The
+last command leaves the rivals out and gives each layer a batch that no cache holds, for
+the share of the copy bandwidth.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import shlex
-import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
-import mlx_pooling
-import numpy as np
+from command import (
+    add_cache,
+    add_device,
+    add_filter,
+    add_json,
+    add_threads,
+    add_timing,
+    cache_text,
+    new_parser,
+    print_header,
+    require_cache,
+    select,
+    track,
+    wide_console,
+    write_json,
+)
+from contenders import (
+    TOLERANCE,
+    compulsory_bytes,
+    contenders,
+    seconds_of_passes,
+    use_threads,
+)
 from measure import (
     CACHE_LIMIT,
     COPY_BYTES,
@@ -33,154 +49,41 @@ from measure import (
     choose_device,
     copier,
     describe,
-    interleave,
-    peak_bytes,
 )
 from report import (
     OURS,
     PASSES,
+    RIVALS,
     THEIRS,
-    TORCH,
     Result,
+    beyond_cache,
     geometric_means,
     markdown_row,
     plot,
+    share_line,
+    share_table,
     table,
 )
 from rich.console import Console
-from rich.progress import Progress
 from shapes import CASES, Case
-
-try:
-    import torch
-except ImportError:
-    torch = None
-
-# Bounds on the difference of outputs; mlx.nn adds up a window in the half type itself.
-TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}
-
-
-@dataclass(frozen=True)
-class Contender:
-    """One library's layer on one case; an action is ``calls`` passes."""
-
-    output: np.ndarray
-    forward: Action
-    vjp: Action
-    calls: int = 1
-    vjp_peak: int | None = None
-
-
-def mlx_contender(
-    layer: Callable[[mx.array], mx.array], x: mx.array, dy: mx.array
-) -> Contender:
-    def forward(calls: int) -> None:
-        mx.eval([layer(x) for _ in range(calls)])
-
-    def vjp(calls: int) -> None:
-        passes = [mx.vjp(layer, [x], [dy]) for _ in range(calls)]
-        # Every library owes dx in dense memory: mlx.nn may return a view, which for a
-        # global average is a broadcast that nobody has written yet.
-        mx.eval([(y, mx.contiguous(dx)) for (y,), (dx,) in passes])
-
-    # A GPU gets several passes before it is waited for, as in a training step: else
-    # the wait would be timed, not the kernel.
-    calls = 8 if mx.default_device() == mx.gpu else 1
-    return Contender(
-        np.array(layer(x).astype(mx.float32)),
-        partial(forward, calls),
-        partial(vjp, calls),
-        calls,
-        peak_bytes(lambda: mx.eval(mx.vjp(layer, [x], [dy]))),
-    )
-
-
-def torch_layer(case: Case) -> Callable[[Any], Any]:
-    """PyTorch's function; 1-d as 2-d of height 1, which has a channels-last form."""
-    sizes = (case.kernel, case.stride, case.padding)
-    if len(case.kernel) == 1:
-        sizes = ((1, *case.kernel), (1, *case.stride), (0, *case.padding))
-    function = getattr(torch.nn.functional, f"{case.op}_pool{len(sizes[0])}d")
-    names = ("kernel_size", "stride", "padding")
-    return partial(function, **dict(zip(names, sizes, strict=True)), **case.extras)
-
-
-def torch_contender(
-    case: Case, x: mx.array, dy: mx.array, dtype: str
-) -> Contender | None:
-    """PyTorch on the same values, or None where it has no kernel for the type."""
-
-    def channels_last(values: mx.array) -> Any:
-        tensor = torch.from_numpy(np.array(values.astype(mx.float32)))
-        if len(case.kernel) == 1:
-            tensor = tensor.unsqueeze(1)
-        return tensor.movedim(-1, 1).to(getattr(torch, dtype))
-
-    layer = torch_layer(case)
-    plain, cotangent = channels_last(x), channels_last(dy)
-    leaf = plain.clone().requires_grad_()
-
-    def forward() -> Any:
-        with torch.no_grad():
-            return layer(plain)
-
-    def vjp() -> Any:
-        return torch.autograd.grad(layer(leaf), leaf, cotangent)
-
-    try:
-        output = forward().float().movedim(1, -1).numpy()
-        vjp()
-    except RuntimeError as error:
-        if "not implemented for" not in str(error):
-            raise
-        return None
-    return Contender(output.reshape(dy.shape), forward, vjp)
-
-
-def contenders(case: Case, dtype: str) -> dict[str, Contender]:
-    """The libraries that have this case, their outputs checked to agree."""
-    x = mx.random.normal(case.shape, key=mx.random.key(0)).astype(getattr(mx, dtype))
-    sizes = (case.kernel, case.stride, case.padding)
-    ours = getattr(mlx_pooling, case.layer)(*sizes, **case.extras)
-    dy = mx.random.normal(ours(x).shape, key=mx.random.key(1)).astype(x.dtype)
-    mx.eval(x, dy)
-
-    found = {OURS: mlx_contender(ours, x, dy)}
-    if not case.extras:
-        found[THEIRS] = mlx_contender(getattr(nn, case.layer)(*sizes), x, dy)
-    if torch is not None and mx.default_device() == mx.cpu:
-        rival = torch_contender(case, x, dy, dtype)
-        if rival is not None:
-            found[TORCH] = rival
-
-    for name, rival in found.items():
-        if not np.allclose(
-            found[OURS].output, rival.output, rtol=0, atol=TOLERANCE[dtype]
-        ):
-            raise SystemExit(f"{case.name}: the outputs of {OURS} and {name} differ")
-    return found
 
 
 def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
     """Every measurement of one case, ready for JSON."""
-    found = contenders(case, args.dtype)
-    itemsize = getattr(mx, args.dtype).size
-    forward_bytes = (np.prod(case.shape) + found[OURS].output.size) * itemsize
+    found = contenders(case, args.dtype, () if args.beyond_cache else RIVALS)
     result: Result = {
         **asdict(case),
         "window": case.window,
         "overlapping": case.overlapping,
     }
-    # A forward pass must read x and write y; the gradient must read dy and write dx.
-    for which, nbytes in (("forward", forward_bytes), ("vjp", 2 * forward_bytes)):
-        actions = {name: getattr(each, which) for name, each in found.items()}
+    nbytes = compulsory_bytes(case, args.dtype)
+    for which in PASSES:
         # The copy takes turns with the rest: its speed varies from minute to minute.
-        times = interleave({**actions, "copy": copy}, args.repeats, args.min_time)
+        times = seconds_of_passes(found, which, args, copy=copy)
         copy_gbps = 2 * COPY_BYTES / times.pop("copy") / 1e9
-        times = {name: time / found[name].calls for name, time in times.items()}
-        gbps = {name: nbytes / time / 1e9 for name, time in times.items()}
+        gbps = {name: nbytes[which] / time / 1e9 for name, time in times.items()}
         result[which] = {
-            "bytes": int(nbytes),
+            "bytes": nbytes[which],
             "copy_gbps": copy_gbps,
             "ms": {name: time * 1e3 for name, time in times.items()},
             "gbps": gbps,
@@ -197,95 +100,65 @@ def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
 
 def run_cases(cases: list[Case], args: argparse.Namespace) -> list[Result]:
     copy = copier(mx.default_device(), args.threads)
-    # On stderr and only on a terminal, so that a piped table stays a table.
-    console = Console(stderr=True)
-    results = []
-    with Progress(
-        console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("", total=len(cases))
-        for case in cases:
-            progress.update(task, description=case.name)
-            results.append(run_case(case, args, copy))
-            progress.advance(task)
-    return results
+    return [run_case(case, args, copy) for case in track(cases, lambda c: c.name)]
 
 
-def select(text: str) -> list[Case]:
-    cases = [c for c in CASES if text.lower() in f"{c.name} {c.window}".lower()]
-    if not cases:
-        names = ", ".join(case.name for case in CASES)
-        raise SystemExit(f"no case contains {text!r}; the cases are: {names}")
+def chosen_cases(args: argparse.Namespace) -> list[Case]:
+    cases = select(CASES, args.filter)
+    if args.beyond_cache:
+        itemsize = getattr(mx, args.dtype).size
+        cases = [case.larger_than(args.cache_mb * 1e6, itemsize) for case in cases]
     return cases
 
 
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
-    return number
-
-
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--device", choices=("cpu", "gpu"), help="default: the one MLX prefers"
-    )
+    parser = new_parser(__doc__)
+    add_device(parser)
     parser.add_argument("--dtype", choices=TOLERANCE, default="float32")
+    add_filter(parser)
+    add_timing(parser)
+    add_threads(parser, "threads of each library that can use several, and of the copy")
+    add_cache(parser)
     parser.add_argument(
-        "--filter",
-        default="",
-        metavar="TEXT",
-        help="only cases with TEXT in name or window, such as resnet, 'avg 3' or ceil",
+        "--beyond-cache",
+        action="store_true",
+        help="no rivals, and batches whose input alone is larger than the cache",
     )
-    parser.add_argument(
-        "--repeats",
-        type=positive,
-        default=5,
-        metavar="N",
-        help="rounds, in each of which every library has a turn (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--min-time",
-        type=float,
-        default=0.02,
-        metavar="SECONDS",
-        help="a turn calls again until it has timed this much (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--threads",
-        type=positive,
-        default=os.cpu_count(),
-        metavar="N",
-        help="threads of each library that can use several, and of the copy "
-        "(default: the cores, %(default)s)",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number")
+    add_json(parser)
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the speed-ups")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.beyond_cache:
+        require_cache(parser, args)
+    if args.beyond_cache and args.plot:
+        parser.error("--plot draws speed-ups, which --beyond-cache does not measure")
+    return args
+
+
+def print_shares(console: Console, results: list[Result], cache_mb: float) -> None:
+    beyond = {which: beyond_cache(which, results, cache_mb * 1e6) for which in PASSES}
+    for which, some in beyond.items():
+        if some:
+            console.print(share_table(which, some))
+    for which, some in beyond.items():
+        console.print(share_line(which, some))
+    console.print()
 
 
 def main() -> None:
     args = parse_args()
-    cases = select(args.filter)
+    cases = chosen_cases(args)
     device = choose_device(args.device)
     mx.set_cache_limit(CACHE_LIMIT)
-    os.environ["MLX_POOLING_NUM_THREADS"] = str(args.threads)  # read at the first use
-    if torch is not None:
-        torch.set_num_threads(args.threads)
+    use_threads(args.threads)
 
-    console = Console(highlight=False)
-    console.width = max(console.width, 140)  # a folded row is hard to read
+    console = wide_console()
     about = {
-        "command": shlex.join(["python", "benchmarks/pooling.py", *sys.argv[1:]]),
         **describe(device, "mlx-pooling", "mlx", "torch"),
         "dtype": args.dtype,
         "threads": str(args.threads),
+        "last-level cache": cache_text(args.cache_mb),
     }
-    for key, value in about.items():
-        console.print(f"{key}: {value}", soft_wrap=True)
+    print_header(console, about)
     results = run_cases(cases, args)
 
     rates = [result[which]["copy_gbps"] for result in results for which in PASSES]
@@ -294,13 +167,15 @@ def main() -> None:
         about["copy"] += f", {cached_copy_gbps(args.threads):.0f} in cache"
     console.print(f"copy: {about['copy']}\n")
     means = geometric_means(results)
-    for which in PASSES:
-        console.print(table(which, results, means))
-    console.print("row for benchmarks/README.md:")
-    console.print(markdown_row(about, means), soft_wrap=True)
-    if args.json:
-        report = {"about": about, "results": results, "means": means}
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+    if not args.beyond_cache:
+        for which in PASSES:
+            console.print(table(which, results, means))
+    if args.cache_mb:
+        print_shares(console, results, args.cache_mb)
+    if not args.beyond_cache:
+        console.print("row for benchmarks/README.md:")
+        console.print(markdown_row(about, means), soft_wrap=True)
+    write_json(args.json, about=about, results=results, means=means)
     if args.plot:
         title = f"{OURS}, {args.dtype}, on {about['device']}"
         plot(args.plot, title, results, means)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,23 @@ OURS, THEIRS, TORCH = "mlx_pooling", "mlx.nn", "torch"
 RIVALS = (THEIRS, TORCH)
 PASSES = {"forward": "forward", "vjp": "forward + vjp"}
 MEAN = "geometric mean"
+ENOUGH_OF_COPY = 0.7  # where the caches do not help
 
 Result = dict[str, Any]
 Means = dict[str, dict[str, dict[str, float | None]]]
+
+
+def number(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def geometric_mean(values: Iterable[float]) -> float | None:
+    """None of no values."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else None
 
 
 def geometric_means(results: list[Result]) -> Means:
@@ -36,8 +51,7 @@ def geometric_means(results: list[Result]) -> Means:
 
 def _mean_speedup(results: list[Result], which: str, rival: str) -> float | None:
     speedups = [r[which]["speedup"].get(rival) for r in results]
-    logs = [math.log(s) for s in speedups if s is not None]
-    return math.exp(sum(logs) / len(logs)) if logs else None
+    return geometric_mean(s for s in speedups if s is not None)
 
 
 def table(which: str, results: list[Result], means: Means) -> Table:
@@ -60,26 +74,61 @@ def table(which: str, results: list[Result], means: Means) -> Table:
         table.add_row(
             result["name"],
             *((result["window"], shape) if forward else ()),
-            _number(measured["ms"][OURS]),
-            _number(measured["gbps"][OURS]),
+            number(measured["ms"][OURS]),
+            number(measured["gbps"][OURS]),
             f"{measured['share_of_copy'][OURS]:.0%}",
-            *(_number(measured["ms"].get(rival)) for rival in RIVALS),
-            *(_number(measured["speedup"].get(rival)) for rival in RIVALS),
-            *(_number(size and size / 1e6) for size in memory),
+            *(number(measured["ms"].get(rival)) for rival in RIVALS),
+            *(number(measured["speedup"].get(rival)) for rival in RIVALS),
+            *(number(size and size / 1e6) for size in memory),
             end_section=result is results[-1],
         )
     for label, mean in means.items():
         blanks = [""] * (7 if forward else 5)
         name = label if label == MEAN else f"  {label}"
-        table.add_row(name, *blanks, *(_number(mean[which][r]) for r in RIVALS))
+        table.add_row(name, *blanks, *(number(mean[which][r]) for r in RIVALS))
     return table
 
 
-def _number(value: float | None) -> str:
-    """Three digits that matter."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+def beyond_cache(which: str, results: list[Result], cache_bytes: float) -> list[Result]:
+    """Those that move more than the cache holds, the lowest share of the copy first."""
+    beyond = [result for result in results if result[which]["bytes"] > cache_bytes]
+    return sorted(beyond, key=lambda result: result[which]["share_of_copy"][OURS])
+
+
+def share_table(which: str, beyond: list[Result]) -> Table:
+    """Shares of the copy bandwidth, those that miss ENOUGH_OF_COPY marked."""
+    table = Table(
+        title=f"{PASSES[which]}, larger than the cache",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    for head in ("case", "window", "input"):
+        table.add_column(head)
+    for head in ("MB", "ms", "GB/s", "of\ncopy", f"under\n{ENOUGH_OF_COPY:.0%}"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for result in beyond:
+        measured = result[which]
+        share = measured["share_of_copy"][OURS]
+        table.add_row(
+            result["name"],
+            result["window"],
+            "x".join(map(str, result["shape"])),
+            number(measured["bytes"] / 1e6),
+            number(measured["ms"][OURS]),
+            number(measured["gbps"][OURS]),
+            f"{share:.0%}",
+            "x" if share < ENOUGH_OF_COPY else "",
+        )
+    return table
+
+
+def share_line(which: str, beyond: list[Result]) -> str:
+    """How many of the cases larger than the cache miss ENOUGH_OF_COPY."""
+    low = [r for r in beyond if r[which]["share_of_copy"][OURS] < ENOUGH_OF_COPY]
+    return (
+        f"{PASSES[which]}: {len(beyond)} cases are larger than the cache, of which "
+        f"{len(low)} reach less than {ENOUGH_OF_COPY:.0%} of the copy"
+    )
 
 
 def markdown_row(about: dict[str, str], means: Means) -> str:
@@ -88,7 +137,7 @@ def markdown_row(about: dict[str, str], means: Means) -> str:
     for which in PASSES:
         for label in (MEAN, "overlapping"):
             speedups = means[label][which]
-            known = [f"{_number(speedups[r])} {r}" for r in RIVALS if speedups[r]]
+            known = [f"{number(speedups[r])} {r}" for r in RIVALS if speedups[r]]
             cells.append(", ".join(known))
     return f"| {' | '.join(cells)} |"
 
@@ -122,7 +171,7 @@ def plot(path: Path, title: str, results: list[Result], means: Means) -> None:
                 left=1,
                 label=f"vs {rival}",
             )
-            texts = ["" if math.isnan(s) else _number(s) for s in speedups]
+            texts = ["" if math.isnan(s) else number(s) for s in speedups]
             axis.bar_label(bars, texts, padding=2, fontsize=7)
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter("{x:g}")

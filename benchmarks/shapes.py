@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -69,12 +69,18 @@ class Case:
         forward = (prod(self.shape) + prod(out_shape)) * itemsize
         return forward, 2 * forward
 
+    def larger_than(self, nbytes: float, itemsize: int) -> Case:
+        """With so many samples that the input alone has more bytes."""
+        batch, *sample = self.shape
+        needed = int(nbytes / (prod(sample) * itemsize)) + 1
+        return replace(self, shape=(max(batch, needed), *sample))
+
 
 def _axes(size: tuple[int, ...]) -> str:
     return str(size[0]) if len(set(size)) == 1 else "x".join(map(str, size))
 
 
-def _case(
+def make_case(
     name: str,
     op: str,
     shape: tuple[int, ...],
@@ -83,6 +89,8 @@ def _case(
     padding: int | tuple[int, ...] = 0,
     **extras: Any,
 ) -> Case:
+    """A case of which sizes may be an int for all axes."""
+
     def spread(size: int | tuple[int, ...]) -> tuple[int, ...]:
         return (size,) * (len(shape) - 2) if isinstance(size, int) else size
 
@@ -92,35 +100,35 @@ def _case(
 
 
 CASES = (
-    _case("LeNet", "max", (64, 24, 24, 20), 2, 2),
-    _case("AlexNet", "max", (16, 55, 55, 64), 3, 2),
-    _case("VGG pool1", "max", (2, 224, 224, 64), 2, 2),
-    _case("VGG pool5", "max", (8, 14, 14, 512), 2, 2),
-    _case("ResNet stem", "max", (8, 112, 112, 64), 3, 2, 1),
-    _case("GoogLeNet pool3", "max", (8, 56, 56, 192), 3, 2, ceil_mode=True),
-    _case("Inception branch", "max", (8, 28, 28, 192), 3, 1, 1),
-    _case("CenterNet peaks", "max", (1, 128, 128, 80), 3, 1, 1),
-    _case("YOLO SPP 5", "max", (1, 19, 19, 512), 5, 1, 2),
-    _case("YOLO SPP 13", "max", (1, 19, 19, 512), 13, 1, 6),
-    _case("Large kernel", "max", (1, 64, 64, 64), 31, 1, 15),
-    _case("VGG a-trous", "max", (4, 28, 28, 512), 2, 1, 1, dilation=2),
-    _case("MNIST batch 1", "max", (1, 28, 28, 1), 2, 2),
-    _case("LeNet-5 classic", "avg", (64, 28, 28, 6), 2, 2),
-    _case("DenseNet transition", "avg", (8, 56, 56, 128), 2, 2),
-    _case("Inception-v3 branch", "avg", (8, 35, 35, 192), 3, 1, 1),
-    _case("PoolFormer", "avg", (8, 56, 56, 64), 3, 1, 1, count_include_pad=False),
-    _case("Local contrast", "avg", (1, 64, 64, 64), 31, 1, 15),
-    _case("Guided filter", "avg", (1, 64, 64, 64), 13, 1, 6),
-    _case("ResNet-50 head", "avg", (32, 7, 7, 2048), 7, 7),
-    _case("CIFAR head batch 1", "avg", (1, 8, 8, 64), 8, 8),
-    _case("RGB pyramid", "avg", (1, 256, 256, 3), 2, 2),
-    _case("M5 audio", "max", (4, 8000, 128), 4, 4),
-    _case("Audio stem", "max", (8, 8000, 64), 3, 2, 1),
-    _case("Autoformer trend", "avg", (16, 96, 512), 25, 1, 12),
-    _case(
+    make_case("LeNet", "max", (64, 24, 24, 20), 2, 2),
+    make_case("AlexNet", "max", (16, 55, 55, 64), 3, 2),
+    make_case("VGG pool1", "max", (2, 224, 224, 64), 2, 2),
+    make_case("VGG pool5", "max", (8, 14, 14, 512), 2, 2),
+    make_case("ResNet stem", "max", (8, 112, 112, 64), 3, 2, 1),
+    make_case("GoogLeNet pool3", "max", (8, 56, 56, 192), 3, 2, ceil_mode=True),
+    make_case("Inception branch", "max", (8, 28, 28, 192), 3, 1, 1),
+    make_case("CenterNet peaks", "max", (1, 128, 128, 80), 3, 1, 1),
+    make_case("YOLO SPP 5", "max", (1, 19, 19, 512), 5, 1, 2),
+    make_case("YOLO SPP 13", "max", (1, 19, 19, 512), 13, 1, 6),
+    make_case("Large kernel", "max", (1, 64, 64, 64), 31, 1, 15),
+    make_case("VGG a-trous", "max", (4, 28, 28, 512), 2, 1, 1, dilation=2),
+    make_case("MNIST batch 1", "max", (1, 28, 28, 1), 2, 2),
+    make_case("LeNet-5 classic", "avg", (64, 28, 28, 6), 2, 2),
+    make_case("DenseNet transition", "avg", (8, 56, 56, 128), 2, 2),
+    make_case("Inception-v3 branch", "avg", (8, 35, 35, 192), 3, 1, 1),
+    make_case("PoolFormer", "avg", (8, 56, 56, 64), 3, 1, 1, count_include_pad=False),
+    make_case("Local contrast", "avg", (1, 64, 64, 64), 31, 1, 15),
+    make_case("Guided filter", "avg", (1, 64, 64, 64), 13, 1, 6),
+    make_case("ResNet-50 head", "avg", (32, 7, 7, 2048), 7, 7),
+    make_case("CIFAR head batch 1", "avg", (1, 8, 8, 64), 8, 8),
+    make_case("RGB pyramid", "avg", (1, 256, 256, 3), 2, 2),
+    make_case("M5 audio", "max", (4, 8000, 128), 4, 4),
+    make_case("Audio stem", "max", (8, 8000, 64), 3, 2, 1),
+    make_case("Autoformer trend", "avg", (16, 96, 512), 25, 1, 12),
+    make_case(
         "R3D video stem", "max", (1, 8, 112, 112, 64), (1, 3, 3), (1, 2, 2), (0, 1, 1)
     ),
-    _case("I3D branch", "max", (1, 8, 28, 28, 192), 3, 1, 1),
-    _case("3-D U-Net", "max", (1, 32, 64, 64, 32), 2, 2),
-    _case("I3D head", "avg", (2, 8, 7, 7, 1024), (2, 7, 7), 1),
+    make_case("I3D branch", "max", (1, 8, 28, 28, 192), 3, 1, 1),
+    make_case("3-D U-Net", "max", (1, 32, 64, 64, 32), 2, 2),
+    make_case("I3D head", "avg", (2, 8, 7, 7, 1024), (2, 7, 7), 1),
 )

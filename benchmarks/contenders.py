@@ -1,0 +1,198 @@
+"""One case as each library has it: what it computes, and actions to be timed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_pooling
+import numpy as np
+from measure import Action, Name, interleave, peak_bytes
+from report import OURS, PASSES, RIVALS, THEIRS, TORCH
+from shapes import Case
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+# Bounds on the difference of outputs; mlx.nn adds up a window in the half type itself.
+TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}
+
+Layer = Callable[[mx.array], mx.array]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One library's layer on one case; an action is ``calls`` passes."""
+
+    output: Callable[[], np.ndarray]
+    forward: Action
+    vjp: Action | None  # None where integers have no gradient
+    calls: int = 1
+    vjp_peak: int | None = None
+
+
+def use_threads(number: int) -> None:
+    """Before the first pooling: the number is read then, once for the process."""
+    os.environ["MLX_POOLING_NUM_THREADS"] = str(number)
+    if torch is not None:
+        torch.set_num_threads(number)
+
+
+def mlx_layer(case: Case, library: ModuleType) -> Layer:
+    sizes = (case.kernel, case.stride, case.padding)
+    return getattr(library, case.layer)(*sizes, **case.extras)
+
+
+def operands(case: Case, dtype: str) -> tuple[mx.array, mx.array]:
+    """x and dy, the same for every library."""
+
+    def values(shape: tuple[int, ...], key: int) -> mx.array:
+        if dtype == "uint8":
+            return mx.random.randint(0, 256, shape, mx.uint8, mx.random.key(key))
+        numbers = mx.random.normal(shape, key=mx.random.key(key))
+        return numbers.astype(getattr(mx, dtype))
+
+    x = values(case.shape, 0)
+    dy = values(mlx_layer(case, mlx_pooling)(x).shape, 1)
+    mx.eval(x, dy)
+    return x, dy
+
+
+def compulsory_bytes(case: Case, dtype: str) -> dict[str, int]:
+    """Bytes that each pass must move at least."""
+    y = mlx_layer(case, mlx_pooling)(mx.zeros(case.shape))  # not evaluated
+    sizes = case.compulsory_bytes(y.shape, getattr(mx, dtype).size)
+    return dict(zip(PASSES, sizes, strict=True))
+
+
+def try_gradient(layer: Layer, x: mx.array, dy: mx.array) -> tuple[int, bool]:
+    """Peak memory of forward + vjp, and whether it writes dx as dense memory."""
+    passes: list[list[mx.array]] = []
+
+    def run() -> None:
+        passes.extend(mx.vjp(layer, [x], [dy]))
+        mx.eval(passes)
+
+    peak = peak_bytes(run)
+    _, (dx,) = passes
+    return peak, memoryview(dx).c_contiguous
+
+
+def mlx_contender(layer: Layer, x: mx.array, dy: mx.array) -> Contender:
+    # A GPU gets several passes before it is waited for, as in a training step: else
+    # the wait would be timed, not the kernel.
+    calls = 8 if mx.default_device() == mx.gpu else 1
+
+    def output() -> np.ndarray:
+        return np.array(layer(x).astype(mx.float32))
+
+    def forward() -> None:
+        mx.eval([layer(x) for _ in range(calls)])
+
+    if not mx.issubdtype(x.dtype, mx.floating):
+        return Contender(output, forward, None, calls)
+    peak, dense = try_gradient(layer, x, dy)
+
+    def vjp() -> None:
+        passes = [mx.vjp(layer, [x], [dy]) for _ in range(calls)]
+        # Every library owes dx in dense memory. mlx.nn may return a view, which for a
+        # global average is a broadcast that nobody has written yet. What is dense is
+        # not charged with another operation; ours always is.
+        mx.eval([(y, dx if dense else mx.contiguous(dx)) for (y,), (dx,) in passes])
+
+    return Contender(output, forward, vjp, calls, peak)
+
+
+def torch_layer(case: Case) -> Callable[[Any], Any]:
+    """PyTorch's function; 1-d as 2-d of height 1, which has a channels-last form."""
+    sizes = (case.kernel, case.stride, case.padding)
+    if len(case.kernel) == 1:
+        sizes = ((1, *case.kernel), (1, *case.stride), (0, *case.padding))
+    function = getattr(torch.nn.functional, f"{case.op}_pool{len(sizes[0])}d")
+    names = ("kernel_size", "stride", "padding")
+    return partial(function, **dict(zip(names, sizes, strict=True)), **case.extras)
+
+
+def torch_contender(
+    case: Case, x: mx.array, dy: mx.array, dtype: str
+) -> Contender | None:
+    """PyTorch on the same values, or None where it has no kernel for the type."""
+
+    def channels_last(values: mx.array) -> Any:
+        tensor = torch.from_numpy(np.array(values.astype(mx.float32)))
+        if len(case.kernel) == 1:
+            tensor = tensor.unsqueeze(1)
+        return tensor.movedim(-1, 1).to(getattr(torch, dtype))
+
+    layer = torch_layer(case)
+    plain, cotangent = channels_last(x), channels_last(dy)
+    leaf = plain.clone().requires_grad_()
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return layer(plain)
+
+    def vjp() -> Any:
+        return torch.autograd.grad(layer(leaf), leaf, cotangent)
+
+    try:
+        forward()
+        vjp()
+    except RuntimeError as error:
+        if "not implemented for" not in str(error):
+            raise
+        return None
+
+    def output() -> np.ndarray:
+        return forward().float().movedim(1, -1).numpy().reshape(dy.shape)
+
+    return Contender(output, forward, vjp)
+
+
+def contenders(
+    case: Case, dtype: str, rivals: Collection[str] = RIVALS
+) -> dict[str, Contender]:
+    """The libraries that have this case, their outputs checked to agree."""
+    x, dy = operands(case, dtype)
+    found = {OURS: mlx_contender(mlx_layer(case, mlx_pooling), x, dy)}
+    if THEIRS in rivals and not case.extras:
+        found[THEIRS] = mlx_contender(mlx_layer(case, nn), x, dy)
+    if TORCH in rivals and torch is not None and mx.default_device() == mx.cpu:
+        rival = torch_contender(case, x, dy, dtype)
+        if rival is not None:
+            found[TORCH] = rival
+
+    if len(found) > 1:
+        outputs = {name: each.output() for name, each in found.items()}
+        for name, output in outputs.items():
+            if not np.allclose(outputs[OURS], output, rtol=0, atol=TOLERANCE[dtype]):
+                raise SystemExit(
+                    f"{case.name}: the outputs of {OURS} and {name} differ"
+                )
+    return found
+
+
+def seconds_of_passes(
+    found: Mapping[Name, Contender],
+    which: str,
+    args: argparse.Namespace,
+    **others: Action,
+) -> dict[Name | str, float]:
+    """Median seconds of a pass of each contender, and of a call to each other action.
+
+    A contender without that pass is left out.
+    """
+    actions = {name: getattr(each, which) for name, each in found.items()}
+    actions = {name: action for name, action in actions.items() if action is not None}
+    times = interleave({**actions, **others}, args.repeats, args.min_time)
+    calls = {name: each.calls for name, each in found.items()}
+    return {name: time / calls.get(name, 1) for name, time in times.items()}
