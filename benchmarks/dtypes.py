@@ -1,0 +1,186 @@
+"""Whether half types and uint8, which move half and a quarter of the bytes, show it.
+
+    python benchmarks/dtypes.py
+    python benchmarks/dtypes.py --filter 'max 3' --repeats 9
+
+Pooling layers of real networks, each with a batch so large that its input does not fit
+the last-level cache even in uint8. The dtypes of a case take turns, and so does a copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+import mlx.core as mx
+from command import (
+    add_cache,
+    add_device,
+    add_filter,
+    add_json,
+    add_threads,
+    add_timing,
+    cache_text,
+    new_parser,
+    print_header,
+    require_cache,
+    select,
+    track,
+    wide_console,
+    write_json,
+)
+from contenders import compulsory_bytes, contenders, seconds_of_passes, use_threads
+from measure import (
+    CACHE_LIMIT,
+    COPY_BYTES,
+    Action,
+    choose_device,
+    copier,
+    describe,
+)
+from report import OURS, PASSES, geometric_mean, number
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from shapes import CASES, Case
+
+BASE = "float32"
+# Averages of integers are float32: nothing to be had there.
+DTYPES = {
+    "max": (BASE, "float16", "bfloat16", "uint8"),
+    "avg": (BASE, "float16", "bfloat16"),
+}
+# One of each kind of window.
+NAMES = (
+    *("VGG pool1", "ResNet stem", "Inception branch", "YOLO SPP 13"),
+    *("DenseNet transition", "PoolFormer", "Guided filter", "ResNet-50 head"),
+)
+
+Result = dict[str, Any]
+
+
+def run_case(case: Case, args: argparse.Namespace, copy: Action) -> list[Result]:
+    """A result for each dtype, ready for JSON."""
+    dtypes = DTYPES[case.op]
+    found = {dtype: contenders(case, dtype, ())[OURS] for dtype in dtypes}
+    results = {
+        dtype: {**asdict(case), "window": case.window, "dtype": dtype}
+        for dtype in dtypes
+    }
+    for which in PASSES:
+        times = seconds_of_passes(found, which, args, copy=copy)
+        copy_gbps = 2 * COPY_BYTES / times.pop("copy") / 1e9
+        for dtype, time in times.items():
+            nbytes = compulsory_bytes(case, dtype)[which]
+            results[dtype][which] = {
+                "bytes": nbytes,
+                "ms": time * 1e3,
+                "gbps": nbytes / time / 1e9,
+                "share_of_copy": nbytes / time / 1e9 / copy_gbps,
+                "of_base": time / times[BASE],
+            }
+    return list(results.values())
+
+
+def ideal(dtype: str) -> float:
+    return getattr(mx, dtype).size / getattr(mx, BASE).size
+
+
+def table(which: str, results: list[Result]) -> Table:
+    table = Table(title=PASSES[which], title_justify="left", box=box.SIMPLE_HEAD)
+    for head in ("case", "window", "input", "dtype"):
+        table.add_column(head, no_wrap=True)
+    for head in ("ms", "GB/s", "of\ncopy", f"of\n{BASE}", "ideal"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for result in results:
+        measured, dtype = result.get(which), result["dtype"]
+        if measured is None:
+            continue
+        shape = "x".join(map(str, result["shape"]))
+        names = (result["name"], result["window"], shape)
+        table.add_row(
+            *(names if dtype == BASE else [""] * 3),
+            dtype,
+            number(measured["ms"]),
+            number(measured["gbps"]),
+            f"{measured['share_of_copy']:.0%}",
+            number(measured["of_base"]),
+            number(ideal(dtype)),
+        )
+    return table
+
+
+def means(results: list[Result]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Geometric means of the time over that of the base, of each op and pass."""
+    return {
+        op: {
+            which: {
+                dtype: geometric_mean(
+                    r[which]["of_base"]
+                    for r in results
+                    if r["op"] == op and r["dtype"] == dtype and which in r
+                )
+                for dtype in dtypes[1:]
+            }
+            for which in PASSES
+        }
+        for op, dtypes in DTYPES.items()
+    }
+
+
+def print_means(console: Console, means: dict[str, Any]) -> None:
+    console.print(f"time of that of {BASE}, geometric means (ideal in brackets):")
+    for op, passes in means.items():
+        for which, ratios in passes.items():
+            known = [
+                f"{dtype} {number(ratio)} ({number(ideal(dtype))})"
+                for dtype, ratio in ratios.items()
+                if ratio is not None
+            ]
+            if known:
+                console.print(f"  {op}, {PASSES[which]}: {', '.join(known)}")
+
+
+def parse_args() -> argparse.Namespace:
+    parser = new_parser(__doc__)
+    add_device(parser)
+    add_filter(parser)
+    add_timing(parser)
+    add_threads(parser, "threads of the pooling and of the copy")
+    add_cache(parser)
+    add_json(parser)
+    args = parser.parse_args()
+    require_cache(parser, args)
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    cases = select([case for case in CASES if case.name in NAMES], args.filter)
+    device = choose_device(args.device)
+    mx.set_cache_limit(CACHE_LIMIT)
+    use_threads(args.threads)
+
+    console = wide_console()
+    about = {
+        **describe(device, "mlx-pooling", "mlx"),
+        "threads": str(args.threads),
+        "last-level cache": cache_text(args.cache_mb),
+    }
+    print_header(console, about)
+    copy = copier(device, args.threads)
+    results = [
+        result
+        for case in track(cases, lambda c: c.name)
+        for result in run_case(case.larger_than(args.cache_mb * 1e6, 1), args, copy)
+    ]
+    console.print()
+    for which in PASSES:
+        console.print(table(which, results))
+    print_means(console, means(results))
+    write_json(args.json, about=about, results=results, means=means(results))
+
+
+if __name__ == "__main__":
+    main()
