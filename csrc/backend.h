@@ -59,6 +59,8 @@ class Backend {
 };
 
 const Backend& cpu_backend();
+// Computes before it returns, in the calling thread.
+const Backend& cpu_backend_at_once();
 const Backend& metal_backend();
 
 // Whether this build and machine have kernels for the device.

@@ -37,6 +37,12 @@ void Pooling::eval_cpu(const Arrays& inputs, Arrays& outputs) {
   }
 }
 
+void Pooling::eval_at_once(const Arrays& inputs, Arrays& outputs) {
+  if (allocate(outputs)) {
+    run(cpu_backend_at_once(), inputs, outputs);
+  }
+}
+
 void Pooling::eval_gpu(const Arrays& inputs, Arrays& outputs) {
   if (allocate(outputs)) {
     run(metal_backend(), inputs, outputs);

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "at_once.h"
 #include "mlx/ops.h"
 
 namespace mlx_pooling {
@@ -12,15 +13,23 @@ using mx::array;
 namespace {
 
 template <typename P, typename... Args>
-array single_output(
-    mx::Shape shape,
-    mx::Dtype dtype,
-    std::vector<array> inputs,
+std::vector<array> node(
+    std::vector<mx::Shape> shapes,
+    const std::vector<mx::Dtype>& dtypes,
+    const std::vector<array>& inputs,
     mx::Stream s,
     Args&&... args) {
-  return array(
-      std::move(shape), dtype,
-      std::make_shared<P>(s, std::forward<Args>(args)...), std::move(inputs));
+  auto outputs = array::make_arrays(
+      std::move(shapes), dtypes,
+      std::make_shared<P>(s, std::forward<Args>(args)...), inputs);
+  compute_if_small(outputs);
+  return outputs;
+}
+
+// x without strides; no node of the graph where it is known to have none.
+array contiguous(const array& x, mx::Stream s) {
+  bool is_known = x.is_available() && !x.is_tracer();
+  return is_known && x.flags().row_contiguous ? x : mx::contiguous(x, false, s);
 }
 
 mx::Dtype offsets_dtype(const Window& window) {
@@ -38,10 +47,9 @@ array max_pool_scatter_node(
     const array& dy,
     const Window& w,
     mx::Stream s) {
-  return single_output<MaxPoolScatter>(
-      input_shape(extent.shape(), dy.shape()), dy.dtype(),
-      {mx::contiguous(offsets, false, s), extent, mx::contiguous(dy, false, s)},
-      s, w);
+  return node<MaxPoolScatter>(
+      {input_shape(extent.shape(), dy.shape())}, {dy.dtype()},
+      {contiguous(offsets, s), extent, contiguous(dy, s)}, s, w)[0];
 }
 
 // `back`: the extent, or of unpooling the map from t back to the offsets.
@@ -51,18 +59,16 @@ array max_pool_gather_node(
     const array& t,
     const Window& w,
     mx::Stream s) {
-  return single_output<MaxPoolGather>(
-      offsets.shape(), t.dtype(),
-      {mx::contiguous(offsets, false, s), back, mx::contiguous(t, false, s)}, s,
-      w);
+  return node<MaxPoolGather>(
+      {offsets.shape()}, {t.dtype()},
+      {contiguous(offsets, s), back, contiguous(t, s)}, s, w)[0];
 }
 
 std::vector<array>
 unpool_routes_node(const array& indices, const Window& w, mx::Stream s) {
-  auto routes = array::make_arrays(
+  auto routes = node<UnpoolRoutes>(
       {unpooled_shape(w, indices.shape()), indices.shape()},
-      {mx::uint32, mx::uint32}, std::make_shared<UnpoolRoutes>(s, w),
-      {mx::contiguous(indices, false, s)});
+      {mx::uint32, mx::uint32}, {contiguous(indices, s)}, s, w);
   for (auto& route : routes) {
     route = mx::stop_gradient(route, s);
   }
@@ -71,18 +77,17 @@ unpool_routes_node(const array& indices, const Window& w, mx::Stream s) {
 
 std::pair<array, array>
 avg_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
-  auto outputs = array::make_arrays(
+  auto outputs = node<AvgPool>(
       {output_shape(w, x.shape()), extent_shape(x.shape())},
-      {x.dtype(), mx::uint8}, std::make_shared<AvgPool>(s, w, true),
-      {mx::contiguous(x, false, s)});
+      {x.dtype(), mx::uint8}, {contiguous(x, s)}, s, w, true);
   return {outputs[0], mx::stop_gradient(outputs[1], s)};
 }
 
 array avg_pool_grad_node(
     const array& extent, const array& dy, const Window& w, mx::Stream s) {
-  return single_output<AvgPoolGrad>(
-      input_shape(extent.shape(), dy.shape()), dy.dtype(),
-      {extent, mx::contiguous(dy, false, s)}, s, w);
+  return node<AvgPoolGrad>(
+      {input_shape(extent.shape(), dy.shape())}, {dy.dtype()},
+      {extent, contiguous(dy, s)}, s, w)[0];
 }
 
 // vmap adds one batch axis, in front of every input; an unmapped one (axis -1)
@@ -113,18 +118,17 @@ std::vector<array> map_to_front(
 } // namespace
 
 array max_pool_node(const array& x, const Window& w, mx::Stream s) {
-  return single_output<MaxPool>(
-      output_shape(w, x.shape()), x.dtype(), {mx::contiguous(x, false, s)}, s,
-      w, false);
+  return node<MaxPool>(
+      {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
+      false)[0];
 }
 
 MaxPoolOutputs
 max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
   auto shape = output_shape(w, x.shape());
-  auto outputs = array::make_arrays(
+  auto outputs = node<MaxPool>(
       {shape, shape, extent_shape(x.shape())},
-      {x.dtype(), offsets_dtype(w), mx::uint8},
-      std::make_shared<MaxPool>(s, w, true), {mx::contiguous(x, false, s)});
+      {x.dtype(), offsets_dtype(w), mx::uint8}, {contiguous(x, s)}, s, w, true);
   return {
       outputs[0], mx::stop_gradient(outputs[1], s),
       mx::stop_gradient(outputs[2], s)};
@@ -132,9 +136,9 @@ max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
 
 array max_pool_indices_node(
     const array& offsets, const array& extent, const Window& w, mx::Stream s) {
-  return single_output<MaxPoolGather>(
-      offsets.shape(), mx::uint32, {mx::contiguous(offsets, false, s), extent},
-      s, w);
+  return node<MaxPoolGather>(
+      {offsets.shape()}, {mx::uint32}, {contiguous(offsets, s), extent}, s,
+      w)[0];
 }
 
 array max_unpool_node(
@@ -147,9 +151,9 @@ array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
   if (x.is_tracer()) {
     return avg_pool_traced_node(x, w, s).first;
   }
-  return single_output<AvgPool>(
-      output_shape(w, x.shape()), x.dtype(), {mx::contiguous(x, false, s)}, s,
-      w, false);
+  return node<AvgPool>(
+      {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
+      false)[0];
 }
 
 // MaxPool

@@ -39,6 +39,13 @@ class Pooling : public mlx::core::Primitive {
   void eval_cpu(const Arrays& inputs, Arrays& outputs) override;
   void eval_gpu(const Arrays& inputs, Arrays& outputs) override;
 
+  // On the CPU, before it returns.
+  void eval_at_once(const Arrays& inputs, Arrays& outputs);
+
+  const Window& window() const {
+    return window_;
+  }
+
   bool is_equivalent(const Primitive& other) const override {
     return window_ == static_cast<const Pooling&>(other).window_;
   }

@@ -23,6 +23,7 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
           walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
             auto* from = x + tap.spatial * channels + c;
             for (int u = 0; u < U; ++u) {
+              fetch_ahead<L>(from + u * L);
               total[u] += load<L>(from + u * L);
             }
           });

@@ -29,6 +29,7 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
             }
           });
           for (int u = 0; u < U; ++u) {
+            claim_ahead<L>(dx + c + u * L);
             store<L>(dx + c + u * L, IsUniform ? total[u] / uniform : total[u]);
           }
         });

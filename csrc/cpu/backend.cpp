@@ -67,23 +67,22 @@ array weak(const array& a) {
 
 class CpuBackend : public Backend {
  public:
+  // Runs kernels in the calling thread, or in that of the stream.
+  explicit CpuBackend(bool at_once) : at_once_(at_once) {}
+
   void max_pool(
       const Geometry& geometry,
       const array& x,
       array& y,
       array* offsets,
       Stream stream) const override {
-    auto& encoder = mx::cpu::get_command_encoder(stream);
-    encoder.set_input_array(x);
-    encoder.set_output_array(y);
     auto offsets_dtype = mx::uint8.val();
     void* offsets_data = nullptr;
     if (offsets != nullptr) {
-      encoder.set_output_array(*offsets);
       offsets_dtype = offsets->dtype().val();
       offsets_data = offsets->data<void>();
     }
-    encoder.dispatch([=, x = weak(x), y = weak(y)]() mutable {
+    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::MaxTask max{
           task(cpu::Links::windows(g), g, x, y), g.minimum, offsets_dtype,
@@ -103,25 +102,23 @@ class CpuBackend : public Backend {
       const array& dy,
       array& dx,
       Stream stream) const override {
-    auto& encoder = mx::cpu::get_command_encoder(stream);
-    encoder.set_input_array(offsets);
-    encoder.set_input_array(dy);
-    encoder.set_output_array(dx);
-    encoder.dispatch([=, offsets = weak(offsets), dy = weak(dy),
-                      dx = weak(dx)]() mutable {
-      auto g = cpu::folded(geometry);
-      cpu::MaxTask max{
-          task(cpu::Links::covers(g), g, dy, dx), g.minimum,
-          offsets.dtype().val(), offsets.data<void>(), std::nullopt};
-      auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
-      if (method_of_scatter(max.links, g) == cpu::Method::winners) {
-        max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
-        max.winners.emplace(g);
-        run(max, max.tiling->units(), bytes, cpu::kernels().max_pool_winners);
-      } else {
-        run(max, g.inputs(), bytes, cpu::kernels().max_pool_scatter);
-      }
-    });
+    submit(
+        stream,
+        [=, offsets = weak(offsets), dy = weak(dy), dx = weak(dx)]() mutable {
+          auto g = cpu::folded(geometry);
+          cpu::MaxTask max{
+              task(cpu::Links::covers(g), g, dy, dx), g.minimum,
+              offsets.dtype().val(), offsets.data<void>(), std::nullopt};
+          auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
+          if (method_of_scatter(max.links, g) == cpu::Method::winners) {
+            max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
+            max.winners.emplace(g);
+            run(max, max.tiling->units(), bytes,
+                cpu::kernels().max_pool_winners);
+          } else {
+            run(max, g.inputs(), bytes, cpu::kernels().max_pool_scatter);
+          }
+        });
   }
 
   void max_pool_gather(
@@ -130,15 +127,11 @@ class CpuBackend : public Backend {
       const array* t,
       array& y,
       Stream stream) const override {
-    auto& encoder = mx::cpu::get_command_encoder(stream);
-    encoder.set_input_array(offsets);
     std::optional<array> values;
     if (t != nullptr) {
-      encoder.set_input_array(*t);
       values = weak(*t);
     }
-    encoder.set_output_array(y);
-    encoder.dispatch([=, offsets = weak(offsets), y = weak(y)]() mutable {
+    submit(stream, [=, offsets = weak(offsets), y = weak(y)]() mutable {
       cpu::max_pool_gather(geometry, offsets, values ? &*values : nullptr, y);
     });
   }
@@ -149,25 +142,20 @@ class CpuBackend : public Backend {
       array& sources,
       array& targets,
       Stream stream) const override {
-    auto& encoder = mx::cpu::get_command_encoder(stream);
-    encoder.set_input_array(indices);
-    encoder.set_output_array(sources);
-    encoder.set_output_array(targets);
-    encoder.dispatch([=, indices = weak(indices), sources = weak(sources),
-                      targets = weak(targets)]() mutable {
-      cpu::unpool_routes(
-          geometry, indices.data<uint32_t>(), sources.data<uint32_t>(),
-          targets.data<uint32_t>());
-    });
+    submit(
+        stream,
+        [=, indices = weak(indices), sources = weak(sources),
+         targets = weak(targets)]() mutable {
+          cpu::unpool_routes(
+              geometry, indices.data<uint32_t>(), sources.data<uint32_t>(),
+              targets.data<uint32_t>());
+        });
   }
 
   void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
-    auto& encoder = mx::cpu::get_command_encoder(stream);
-    encoder.set_input_array(x);
-    encoder.set_output_array(y);
-    encoder.dispatch([=, x = weak(x), y = weak(y)]() mutable {
+    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false};
@@ -183,10 +171,7 @@ class CpuBackend : public Backend {
       const array& dy,
       array& dx,
       Stream stream) const override {
-    auto& encoder = mx::cpu::get_command_encoder(stream);
-    encoder.set_input_array(dy);
-    encoder.set_output_array(dx);
-    encoder.dispatch([=, dy = weak(dy), dx = weak(dx)]() mutable {
+    submit(stream, [=, dy = weak(dy), dx = weak(dx)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
@@ -196,12 +181,29 @@ class CpuBackend : public Backend {
           kernels.avg_pool_grad, kernels.avg_sweep, nullptr);
     });
   }
+
+ private:
+  template <typename Work>
+  void submit(Stream stream, Work work) const {
+    if (at_once_) {
+      work();
+    } else {
+      mx::cpu::get_command_encoder(stream).dispatch(std::move(work));
+    }
+  }
+
+  bool at_once_;
 };
 
 } // namespace
 
 const Backend& cpu_backend() {
-  static const CpuBackend backend;
+  static const CpuBackend backend(false);
+  return backend;
+}
+
+const Backend& cpu_backend_at_once() {
+  static const CpuBackend backend(true);
   return backend;
 }
 

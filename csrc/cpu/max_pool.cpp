@@ -30,6 +30,7 @@ void values(const MaxTask& task, int64_t begin, int64_t end) {
           walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
             auto* from = x + tap.spatial * channels + c;
             for (int u = 0; u < U; ++u) {
+              fetch_ahead<L>(from + u * L);
               auto v = flipped(load<L>(from + u * L), flip);
               best[u] = replaces(v, best[u]) ? v : best[u];
             }
@@ -67,6 +68,7 @@ void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
             auto* from = x + tap.spatial * channels + c;
             auto tap_here = broadcast<Lane, L>(Lane(tap.tap));
             for (int u = 0; u < U; ++u) {
+              fetch_ahead<L>(from + u * L);
               auto v = flipped(load<L>(from + u * L), flip);
               auto better = replaces(v, best[u]);
               best[u] = better ? v : best[u];

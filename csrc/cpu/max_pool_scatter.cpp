@@ -25,12 +25,12 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
             auto tap = broadcast<Offset, L>(Offset(window.tap));
             for (int u = 0; u < U; ++u) {
               auto won = load<L>(offsets + o + u * L) == tap;
-              Vec<A, L> share = resize_mask<A, L>(won) ? load<L>(dy + o + u * L)
-                                                       : Vec<A, L>{};
+              auto share = kept<A, L>(load<L>(dy + o + u * L), won);
               total[u] = sum<T>(total[u], share);
             }
           });
           for (int u = 0; u < U; ++u) {
+            claim_ahead<L>(dx + c + u * L);
             store<L>(dx + c + u * L, total[u]);
           }
         });

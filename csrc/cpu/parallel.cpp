@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
 #include <thread>
 
 #if defined(__APPLE__)
 #include <dispatch/dispatch.h>
+#else
+#include <atomic>
+#include <exception>
+#include <memory>
+
+#include "mlx/threadpool.h"
 #endif
 
 namespace mlx_pooling::cpu {
@@ -29,15 +34,83 @@ int max_threads() {
   return threads;
 }
 
-struct Task {
-  const std::function<void(int64_t, int64_t)>& body;
-  int64_t count;
-  int64_t chunks;
+class Chunks {
+ public:
+  Chunks(
+      const std::function<void(int64_t, int64_t)>& body,
+      int64_t count,
+      int64_t chunks)
+      : body_(body), count_(count), chunks_(chunks) {}
+
+  int64_t size() const {
+    return chunks_;
+  }
 
   void run(int64_t chunk) const {
-    body(count * chunk / chunks, count * (chunk + 1) / chunks);
+    body_(count_ * chunk / chunks_, count_ * (chunk + 1) / chunks_);
   }
+
+ private:
+  const std::function<void(int64_t, int64_t)>& body_;
+  int64_t count_;
+  int64_t chunks_;
 };
+
+#if !defined(__APPLE__)
+
+// Chunks that whichever thread has time takes. Nobody waits for a thread that
+// has not taken one: on a busy machine it may not run for a long while. When
+// it does, all are taken, and their body, which may be gone, is not touched.
+class SharedChunks {
+ public:
+  explicit SharedChunks(const Chunks& chunks)
+      : chunks_(chunks), left_(static_cast<int>(chunks.size())) {}
+
+  void take_all() {
+    for (auto chunk = next_++; chunk < chunks_.size(); chunk = next_++) {
+      try {
+        chunks_.run(chunk);
+      } catch (...) {
+        if (!failed_.exchange(true)) {
+          error_ = std::current_exception();
+        }
+      }
+      if (--left_ == 0) {
+        left_.notify_one();
+      }
+    }
+  }
+
+  void wait() {
+    for (int spin = 0; left_ > 0 && spin < kSpins; ++spin) {
+      std::this_thread::yield();
+    }
+    for (int left = left_; left > 0; left = left_) {
+      left_.wait(left);
+    }
+    if (error_) {
+      std::rethrow_exception(error_);
+    }
+  }
+
+ private:
+  // Shorter than sleeping and waking up.
+  static constexpr int kSpins = 100;
+
+  Chunks chunks_;
+  std::atomic<int64_t> next_{0};
+  std::atomic<int> left_;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+};
+
+// Never destroyed: threads of MLX may still use it while the process exits.
+ThreadPool& helpers() {
+  static auto* pool = new ThreadPool(max_threads() - 1);
+  return *pool;
+}
+
+#endif
 
 } // namespace
 
@@ -51,17 +124,20 @@ void parallel_for(
     body(0, count);
     return;
   }
-  Task task{body, count, std::min(count, threads * kChunksPerThread)};
+  Chunks chunks(body, count, std::min(count, threads * kChunksPerThread));
 #if defined(__APPLE__)
   dispatch_apply_f(
-      task.chunks, DISPATCH_APPLY_AUTO, &task, [](void* context, size_t chunk) {
-        static_cast<Task*>(context)->run(chunk);
+      chunks.size(), DISPATCH_APPLY_AUTO, &chunks,
+      [](void* context, size_t chunk) {
+        static_cast<const Chunks*>(context)->run(chunk);
       });
 #else
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (int64_t chunk = 0; chunk < task.chunks; ++chunk) {
-    task.run(chunk);
+  auto shared = std::make_shared<SharedChunks>(chunks);
+  for (int64_t i = 1; i < threads; ++i) {
+    helpers().enqueue([shared] { shared->take_all(); });
   }
+  shared->take_all();
+  shared->wait();
 #endif
 }
 

@@ -199,6 +199,27 @@ MLX_POOLING_INLINE void store(T* to, Vec<Arithmetic<T>, L> value) {
   }
 }
 
+// Asks for the cache line that a loop comes to some iterations later. The
+// hardware does so too, but not beyond the end of a page.
+inline constexpr uintptr_t kAheadBytes = 3072;
+
+template <int L, typename T>
+MLX_POOLING_INLINE void fetch_ahead(const T* from) {
+  if constexpr (L * sizeof(T) >= 32) {
+    auto ahead = reinterpret_cast<uintptr_t>(from) + kAheadBytes;
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+  }
+}
+
+// The same for a line that will be written.
+template <int L, typename T>
+MLX_POOLING_INLINE void claim_ahead(T* to) {
+  if constexpr (L * sizeof(T) >= 32) {
+    auto ahead = reinterpret_cast<uintptr_t>(to) + kAheadBytes;
+    __builtin_prefetch(reinterpret_cast<void*>(ahead), 1);
+  }
+}
+
 // An unsigned lane wide enough for an offset and at least as wide as A.
 template <typename A, typename Offset>
 struct OffsetLaneOf {
@@ -225,6 +246,14 @@ MLX_POOLING_INLINE auto resize_mask(Mask mask) {
           std::conditional_t<sizeof(To) == 4, int32_t, int64_t>>>;
   using Resized = Vec<Lane, L>;
   return __builtin_convertvector(mask, Resized);
+}
+
+// v where the mask is set, else 0. Not `mask ? v : 0`, of which GCC makes loads
+// under a mask; these are several times slower on some CPUs.
+template <typename A, int L, typename Mask>
+MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
+  auto bits = resize_mask<A, L>(mask);
+  return bits_as<Vec<A, L>>(decltype(bits)(bits_as<decltype(bits)>(v) & bits));
 }
 
 template <typename To, int L, typename V>

@@ -11,5 +11,7 @@ set_source_files_properties(
 target_compile_definitions(
   _ext PRIVATE "MLX_POOLING_HOST_INCLUDE=\"${host}\""
   # Small test arrays must get tiles too.
-  MLX_POOLING_BUSY_THREADS=16)
+  MLX_POOLING_BUSY_THREADS=16
+  # Nothing may go past the backend.
+  MLX_POOLING_SMALL_WORK=0)
 target_link_libraries(_ext PRIVATE ${CMAKE_DL_LIBS})
