@@ -269,11 +269,14 @@ STAGES = (
     ("-m", "not hypothesis", "-k", f"not ({SLOW})", *TESTS),
     ("-m", "hypothesis", *TESTS),
 )
-# Looks at the plans from outside, and is handed the build by its conftest.py.
-PLAN_TESTS = "tests/metal/test_plans.py"
+# They look at the plans from outside, and are handed the build by their conftest.py.
+PLAN_TESTS = ("tests/metal/test_plans.py", "tests/metal/test_ready.py")
 TIME_LIMIT = 900
 
-COPIED = ("CMakeLists.txt", "pyproject.toml", "csrc", "metal", "python", "tests")
+COPIED = (
+    *("CMakeLists.txt", "pyproject.toml"),
+    *("benchmarks", "csrc", "metal", "python", "tests"),
+)
 BUILD = "import pathlib, sys, shader_host; shader_host.build(pathlib.Path(sys.argv[1]))"
 
 
@@ -351,7 +354,7 @@ class Copy:
         on_shaders = environment(self.host / "site", self.host / "shaders")
         runs = [(stage, on_shaders) for stage in STAGES]
         if not file.startswith("metal/"):
-            runs.insert(0, ((PLAN_TESTS,), dict(os.environ)))
+            runs.insert(0, (PLAN_TESTS, dict(os.environ)))
         return next(filter(None, (self._failing_test(*run) for run in runs)), "")
 
     def _failing_test(self, selection: tuple[str, ...], env: dict[str, str]) -> str:
