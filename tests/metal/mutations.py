@@ -221,6 +221,18 @@ MUTATIONS = {
         ("g.divisor(i, axis.out - 1) == axis.kernel", "axis.out > 0"),
         ("g.count_include_pad);", "true);"),
     ],
+    "csrc/metal/library.cpp": [
+        ("extension().replace_filename(kReadyLibrary)", "fs::path(kReadyLibrary)"),
+        ("fs::exists(path, ignored)", "true"),
+        ("kernels.contains(launch.kernel)", "kernels.empty()"),
+        ("kernels.contains(launch.kernel)", "!kernels.empty()"),
+    ],
+    "csrc/metal/ready.cmake": [
+        ('set(tiles "1, 1|1, 4|2, 4")', 'set(tiles "1, 1|2, 4")'),
+        ("ready(unpool_claim                                     int)", ""),
+        ('[<, ]+" "_" name', '[<, ]+" "" name'),
+        ('SHA256 hash "${source}"', 'SHA256 hash "${folder}"'),
+    ],
     "csrc/metal/plan.cpp": [
         ("std::max(g.inputs(), g.outputs())", "g.outputs()"),
         ("Constant::minimum, g.minimum", "Constant::minimum, false"),
