@@ -1,5 +1,5 @@
-# Writes metal/ as one self-contained string, in a C++ header: shaders compiled
-# at run time have no include path.
+# Makes metal/ one self-contained string: shaders compiled at run time have no
+# include path.
 
 set(shader_files
     params.h
@@ -20,7 +20,7 @@ set(shader_files
     avg_pool_grad.metal
     avg_grad_sweep.metal)
 
-function(embed_shaders header)
+function(flatten_shaders variable)
   set(source "")
   foreach(name IN LISTS shader_files)
     set(path "${CMAKE_SOURCE_DIR}/metal/${name}")
@@ -30,6 +30,12 @@ function(embed_shaders header)
     string(REPLACE "#pragma once\n" "" text "${text}")
     string(APPEND source "${text}")
   endforeach()
+  set(${variable} "${source}" PARENT_SCOPE)
+endfunction()
+
+# Writes that string in a C++ header.
+function(embed_shaders header)
+  flatten_shaders(source)
   # Names the compiled library: MLX keeps libraries by name, process-wide.
   string(SHA256 hash "${source}")
   file(CONFIGURE OUTPUT "${header}" @ONLY CONTENT

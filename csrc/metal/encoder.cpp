@@ -1,5 +1,6 @@
 #include "metal/encoder.h"
 
+#include "metal/library.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/metal/device.h"
 #include "shader_source.h"
@@ -30,16 +31,24 @@ struct ConstantValues {
   mx::metal::MTLFCList list;
 };
 
-MTL::ComputePipelineState* pipeline(const Launch& launch, mx::Device on) {
-  auto& device = mx::metal::device(on);
-  // Libraries are kept by name, process-wide: the hash keeps another version
-  // of this package, or of the shaders, apart.
-  auto library = device.get_library(
+// Libraries are kept by name, process-wide: the hash in each keeps another
+// version of this package, or of the shaders, apart.
+MTL::Library* library(const Launch& launch, mx::metal::Device& device) {
+  static const auto ready = ready_library();
+  if (ready && is_ready(launch)) {
+    return device.get_library(ready->stem().string(), ready->string());
+  }
+  return device.get_library(
       "mlx_pooling_" + std::string(kShaderHash) + "_" + launch.name(),
       [&] { return launch.source(); });
+}
+
+MTL::ComputePipelineState* pipeline(const Launch& launch, mx::Device on) {
+  auto& device = mx::metal::device(on);
   ConstantValues constants(launch.constants);
   return device.get_kernel(
-      launch.name(), library, launch.specialized_name(), constants.list);
+      launch.name(), library(launch, device), launch.specialized_name(),
+      constants.list);
 }
 
 MTL::Size metal_size(Size size) {

@@ -28,6 +28,7 @@ from macho import Image, read
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
+CMAKE = (sys.executable, "-m", "cmake")
 ZIG = str(Path(ziglang.__file__).with_name("zig"))
 CPYTHON_SYMBOLS = Path(nanobind.cmake_dir()) / "darwin-ld-cpython.sym"
 LIBMLX = "@rpath/libmlx.dylib"
@@ -36,10 +37,14 @@ LIBOBJC = "/usr/lib/libobjc.A.dylib"
 NANOBIND_TAG = re.compile(rb"nanobind_\w+_v\d+\w*")
 
 
-def run(*command: object) -> None:
+def run(*command: object, **env: str) -> None:
     words = [str(word) for word in command]
     result = subprocess.run(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words,
+        env=os.environ | env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if result.returncode:
         raise RuntimeError(f"{' '.join(words)}\n{result.stdout}")
@@ -111,10 +116,15 @@ def link_python_headers(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def installed(
+def build(
     mac_mlx: Path, libmlx: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
+    """All that a Mac builds; only the shaders' compiler is a stand-in."""
     folder = tmp_path_factory.mktemp("build")
+    xcode = {
+        "PATH": f"{HERE / 'xcode'}:{os.environ['PATH']}",
+        "XCRUN_LOG": str(folder / "xcrun.log"),
+    }
     write_stub_frameworks(libmlx, folder / "frameworks")
     link_python_headers(folder / "python")
     definitions = {
@@ -123,6 +133,7 @@ def installed(
         "CMAKE_MAKE_PROGRAM": Path(ninja.BIN_DIR) / "ninja",
         "CMAKE_TOOLCHAIN_FILE": HERE / "toolchain.cmake",
         "FRAMEWORKS": folder / "frameworks",
+        "MLX_POOLING_METALLIB": "ON",
         "MLX_ROOT": mac_mlx,
         "PYTHON": sys.executable,
         "Python_EXECUTABLE": sys.executable,
@@ -130,12 +141,16 @@ def installed(
         "SKBUILD_SOABI": "cpython-{}{}-darwin".format(*sys.version_info),
         "ZIG": ZIG,
     }
-    cmake = [sys.executable, "-m", "cmake"]
     options = [f"-D{name}={value}" for name, value in definitions.items()]
-    run(*cmake, "-G", "Ninja", "-S", PROJECT, "-B", folder, *options)
-    run(*cmake, "--build", folder)
-    run(*cmake, "--install", folder, "--prefix", folder / "installed")
-    return folder / "installed"
+    run(*CMAKE, "-G", "Ninja", "-S", PROJECT, "-B", folder, *options, **xcode)
+    run(*CMAKE, "--build", folder, **xcode)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def installed(build: Path) -> Path:
+    run(*CMAKE, "--install", build, "--prefix", build / "installed")
+    return build / "installed"
 
 
 @pytest.fixture(scope="session")
@@ -191,6 +206,30 @@ def test_shares_its_types_with_mlx(mac_mlx: Path, extension_path: Path) -> None:
     tags = NANOBIND_TAG.findall(core.read_bytes())
     assert tags
     assert NANOBIND_TAG.findall(extension_path.read_bytes()) == tags
+
+
+def test_the_ready_library_lies_beside_the_extension_that_looks_for_it(
+    build: Path, installed: Path, extension_path: Path
+) -> None:
+    (library,) = installed.rglob("*.metallib")
+    assert library.parent == extension_path.parent
+    assert library.name.encode() in extension_path.read_bytes()
+    # Xcode's stand-in hands the source down.
+    source = (build / "generated" / "ready.metal").read_text()
+    assert library.read_text() == source
+
+
+def test_the_ready_library_is_compiled_as_metal_3_1_with_safe_mathematics(
+    build: Path,
+) -> None:
+    calls = map(json.loads, (build / "xcrun.log").read_text().splitlines())
+    (options,) = [set(call) for call in calls if "-c" in call]
+    assert {"-std=metal3.1", "-mmacosx-version-min=14.0", "-fno-fast-math"} <= options
+
+
+def test_the_ready_library_needs_the_compiler_of_metal(build: Path) -> None:
+    with pytest.raises(RuntimeError, match="MLX_POOLING_METALLIB needs Xcode"):
+        run(*CMAKE, build)
 
 
 def test_a_symbol_that_mlx_keeps_to_itself_is_reported(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
 
+import mlx.core  # noqa: F401  loads libmlx, which the extension needs
 import pytest
 
 from metal import shader_host
@@ -22,3 +24,12 @@ def host_folder(request: pytest.FixtureRequest) -> Path:
     folder = request.config.cache.mkdir("mlx_pooling_host_shaders")
     shader_host.build(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def library(host_folder: Path) -> ctypes.CDLL:
+    """That build, to be asked what tests/metal/host exports besides the package."""
+    (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
+    library = ctypes.CDLL(str(extension))
+    library.plan.restype = ctypes.c_char_p
+    return library

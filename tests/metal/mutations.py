@@ -221,6 +221,18 @@ MUTATIONS = {
         ("g.divisor(i, axis.out - 1) == axis.kernel", "axis.out > 0"),
         ("g.count_include_pad);", "true);"),
     ],
+    "csrc/metal/library.cpp": [
+        ("extension().replace_filename(kReadyLibrary)", "fs::path(kReadyLibrary)"),
+        ("fs::exists(path, ignored)", "true"),
+        ("kernels.contains(launch.kernel)", "kernels.empty()"),
+        ("kernels.contains(launch.kernel)", "!kernels.empty()"),
+    ],
+    "csrc/metal/ready.cmake": [
+        ('set(tiles "1, 1|1, 4|2, 4")', 'set(tiles "1, 1|2, 4")'),
+        ("ready(unpool_claim                                     int)", ""),
+        ('[<, ]+" "_" name', '[<, ]+" "" name'),
+        ('SHA256 hash "${source}"', 'SHA256 hash "${folder}"'),
+    ],
     "csrc/metal/plan.cpp": [
         ("std::max(g.inputs(), g.outputs())", "g.outputs()"),
         ("Constant::minimum, g.minimum", "Constant::minimum, false"),
@@ -269,11 +281,14 @@ STAGES = (
     ("-m", "not hypothesis", "-k", f"not ({SLOW})", *TESTS),
     ("-m", "hypothesis", *TESTS),
 )
-# Looks at the plans from outside, and is handed the build by its conftest.py.
-PLAN_TESTS = "tests/metal/test_plans.py"
+# They look at the plans from outside, and are handed the build by their conftest.py.
+PLAN_TESTS = ("tests/metal/test_plans.py", "tests/metal/test_ready.py")
 TIME_LIMIT = 900
 
-COPIED = ("CMakeLists.txt", "pyproject.toml", "csrc", "metal", "python", "tests")
+COPIED = (
+    *("CMakeLists.txt", "pyproject.toml"),
+    *("benchmarks", "csrc", "metal", "python", "tests"),
+)
 BUILD = "import pathlib, sys, shader_host; shader_host.build(pathlib.Path(sys.argv[1]))"
 
 
@@ -351,7 +366,7 @@ class Copy:
         on_shaders = environment(self.host / "site", self.host / "shaders")
         runs = [(stage, on_shaders) for stage in STAGES]
         if not file.startswith("metal/"):
-            runs.insert(0, ((PLAN_TESTS,), dict(os.environ)))
+            runs.insert(0, (PLAN_TESTS, dict(os.environ)))
         return next(filter(None, (self._failing_test(*run) for run in runs)), "")
 
     def _failing_test(self, selection: tuple[str, ...], env: dict[str, str]) -> str:

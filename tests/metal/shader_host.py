@@ -25,18 +25,31 @@ def cmake(*arguments: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def shader_source(folder: Path) -> str:
-    """The shaders as the one string that the build embeds."""
-    script, header = folder / "embed.cmake", folder / "shader_source.h"
+def _embed(folder: Path) -> None:
+    """Writes what the build does of the shaders."""
+    script = folder / "embed.cmake"
     script.write_text(
         "cmake_minimum_required(VERSION 3.26)\n"
         f"set(CMAKE_SOURCE_DIR {PROJECT})\n"
         f"include({PROJECT}/csrc/metal/embed_shaders.cmake)\n"
-        f"embed_shaders({header})\n"
+        f"include({PROJECT}/csrc/metal/ready.cmake)\n"
+        f"embed_shaders({folder}/shader_source.h)\n"
+        f"write_ready({folder} name)\n"
     )
     cmake("-P", str(script))
-    text = header.read_text()
+
+
+def shader_source(folder: Path) -> str:
+    """The shaders as the one string that the build embeds."""
+    _embed(folder)
+    text = (folder / "shader_source.h").read_text()
     return text[text.index('R"metal(') + len('R"metal(') : text.index(')metal"')]
+
+
+def ready_source(folder: Path) -> str:
+    """The source of the ahead-of-time library."""
+    _embed(folder)
+    return (folder / "ready.metal").read_text()
 
 
 def build(folder: Path, *cmake_arguments: str) -> Path:

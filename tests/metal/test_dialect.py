@@ -216,6 +216,14 @@ def test_every_kernel_compiles(source: str, language: str, family: str, tmp_path
     assert compile_errors(source, language, FAMILIES[family], tmp_path) == []
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_ahead_of_time_library_compiles(language: str, tmp_path: Path):
+    source = shader_host.ready_source(tmp_path)
+    assert compile_errors(source, language, [], tmp_path) == []
+    unknown = source.replace("max_sweep<half,", "max_swoop<half,")
+    assert compile_errors(unknown, language, [], tmp_path) != []
+
+
 # Faults, and what of the message that finds them.
 FAULTS = {
     "unknown function": ("min(last, taps)", "mni(last, taps)", "undeclared"),

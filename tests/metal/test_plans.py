@@ -7,9 +7,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
-import mlx.core  # noqa: F401  loads libmlx, which the library needs
 import pytest
 from reference import Geometry
 from support import geometry
@@ -88,14 +86,6 @@ CASES = [
     or "float" in shape.dtype
     or (op == "avg_pool" and shape.dtype in ("int32", "int64"))
 ]
-
-
-@pytest.fixture(scope="module")
-def library(host_folder: Path) -> ctypes.CDLL:
-    (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
-    library = ctypes.CDLL(str(extension))
-    library.plan.restype = ctypes.c_char_p
-    return library
 
 
 def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:

@@ -7,6 +7,7 @@
 
 #include "backend.h"
 #include "host_encoder.h"
+#include "metal/library.h"
 #include "metal/plan.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -101,7 +102,9 @@ void write_list(std::ostream& out, const Values& values) {
 }
 
 void write_members(std::ostream& out, const Launch& launch) {
-  out << "\"kernel\": \"" << launch.kernel << "\", \"grid\": ";
+  out << "\"kernel\": \"" << launch.kernel << "\", \"name\": \""
+      << launch.name() << "\", \"ready\": " << std::boolalpha
+      << is_ready(launch) << ", \"grid\": ";
   write_list(out, launch.grid);
   out << ", \"threadgroup\": ";
   write_list(out, launch.threadgroup);
@@ -161,6 +164,9 @@ Plan plan_named(
   }
   if (op == "max_pool_gather") {
     return plan_max_pool_gather(g, *offsets, y, true);
+  }
+  if (op == "unpool_routes") {
+    return plan_unpool_routes(g);
   }
   return op == "avg_pool" ? plan_avg_pool(g, x, y)
                           : plan_avg_pool_grad(g, y, x);
@@ -231,4 +237,11 @@ EXPORTED const char* plan(
           op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
           offsets ? &*offsets : nullptr)
           .launches);
+}
+
+// The ahead-of-time library beside this one, "" where there is none.
+EXPORTED const char* ready_library() {
+  static std::string path;
+  path = metal::ready_library().value_or("");
+  return path.c_str();
 }

@@ -1,0 +1,112 @@
+# The instantiations that an ahead-of-time library holds: those of ordinary
+# layers. All others are compiled when first used, as all are without a library.
+#
+# Ordinary are arrays of fewer than 2^31 elements (`index`): of 16- and 32-bit
+# floats forward and backward, of images and quantized numbers forward. Windows
+# have at most 255 taps, or 65535 where they are taken apart. For these, every
+# vector width is here and every tile and strip that select.cpp has.
+
+set(ready_kernels "")
+
+# Lists a kernel with every combination of its template arguments, for each of
+# which there is a choice: a|b|c.
+function(ready kernel)
+  set(instantiations "${kernel}<")
+  set(separator "")
+  foreach(choice IN LISTS ARGN)
+    string(REPLACE "|" ";" arguments "${choice}")
+    set(longer "")
+    foreach(begun IN LISTS instantiations)
+      foreach(argument IN LISTS arguments)
+        list(APPEND longer "${begun}${separator}${argument}")
+      endforeach()
+    endforeach()
+    set(instantiations "${longer}")
+    set(separator ", ")
+  endforeach()
+  list(TRANSFORM instantiations APPEND ">")
+  set(ready_kernels ${ready_kernels} ${instantiations} PARENT_SCOPE)
+endfunction()
+
+# Rows and columns that a thread computes, of vectors up to 4 and of wider ones.
+set(tiles "1, 1|1, 4|2, 4")
+set(wide_tiles "1, 1|1, 4|2, 2")
+# Widths of vectors with the lengths of strips: at most 32 elements.
+set(strips_of_1 "1, 1|1, 2|1, 4|1, 8|1, 16|1, 32")
+set(strips "${strips_of_1}|2, 1|2, 2|2, 4|2, 8|2, 16|4, 1|4, 2|4, 4|4, 8")
+set(wide_strips "${strips}|8, 1|8, 2|8, 4")
+# Of sums along a single axis: short strips are not worth a pass.
+set(line_strips "${strips_of_1}|2, 4|2, 8|2, 16|4, 4|4, 8|8, 4")
+# Of gradients: as long as the window, unless threads would be too few, when
+# vectors are of 1.
+set(cover_strips "${strips_of_1}|2, 8|2, 16|4, 8")
+
+set(floats float|half|bfloat)
+set(halves half|bfloat)
+set(bytes uchar|char)
+set(taps uchar|ushort)
+
+#     kernel            from       to         offsets  index  width, tile
+ready(max_pool          ${floats}             uchar    int    1|2|4 ${tiles})
+ready(max_pool          ${halves}             uchar    int    8     ${wide_tiles})
+ready(max_pool          ${bytes}              uchar    int    1|2|4 ${tiles})
+ready(max_pool          ${bytes}              uchar    int    8|16  ${wide_tiles})
+ready(max_sweep         float                 ${taps}  int    ${strips})
+ready(max_sweep         ${halves}             ${taps}  int    ${wide_strips})
+ready(max_pool_scatter  ${floats}             uchar    int    1|2|4 1|4)
+ready(max_pool_scatter  ${halves}             uchar    int    8     1|4)
+ready(max_scatter_sweep ${floats}  float      uchar    int    ${cover_strips})
+ready(max_scatter_sweep float      ${halves}  uchar    int    ${cover_strips})
+ready(max_scatter_sweep ${floats}  float      ushort   int    ${strips_of_1})
+ready(max_scatter_sweep float      ${halves}  ushort   int    ${strips_of_1})
+ready(max_scatter_sweep half       half       uchar    int    ${strips_of_1})
+ready(max_scatter_sweep bfloat     bfloat     uchar    int    ${strips_of_1})
+ready(max_pool_gather   ushort|uint           ${taps}  int)
+ready(unpool_clear                                     int)
+ready(unpool_claim                                     int)
+ready(unpool_settle                                    int)
+ready(avg_pool          ${floats}                      int    1|2|4 ${tiles})
+ready(avg_pool          ${halves}                      int    8     ${wide_tiles})
+ready(avg_pool          int                            int    1|2|4 ${tiles})
+ready(avg_sweep         ${floats}  float               int    ${strips})
+ready(avg_sweep         float      ${halves}           int    ${strips})
+ready(avg_sweep         half       half                int    ${line_strips})
+ready(avg_sweep         bfloat     bfloat              int    ${line_strips})
+ready(avg_pool_grad     ${floats}                      int    1|2|4 1|4)
+ready(avg_pool_grad     ${halves}                      int    8     1|4)
+ready(avg_grad_sweep    ${floats}  float               int    ${cover_strips})
+ready(avg_grad_sweep    float      ${halves}           int    ${cover_strips})
+ready(avg_grad_sweep    half       half                int    ${strips_of_1})
+ready(avg_grad_sweep    bfloat     bfloat              int    ${strips_of_1})
+
+# Writes the list for the host, ready.h, and the library's source, ready.metal.
+# `library` becomes its name, which carries a hash of that source: the library of
+# another version is never taken for this one.
+function(write_ready folder library)
+  flatten_shaders(source)
+  set(quoted "")
+  foreach(kernel IN LISTS ready_kernels)
+    string(APPEND quoted "    \"${kernel}\",\n")
+    # As Launch::name does.
+    string(REGEX REPLACE "[<, ]+" "_" name "${kernel}")
+    string(REPLACE ">" "" name "${name}")
+    string(APPEND source "MLX_POOLING_INSTANTIATE(\"${name}\", ${kernel})\n")
+  endforeach()
+  string(SHA256 hash "${source}")
+  string(SUBSTRING "${hash}" 0 16 hash)
+  set(name "mlx_pooling_${hash}")
+  file(CONFIGURE OUTPUT "${folder}/ready.metal" @ONLY CONTENT "@source@")
+  file(CONFIGURE OUTPUT "${folder}/ready.h" @ONLY CONTENT
+"#pragma once
+
+namespace mlx_pooling::metal {
+
+inline constexpr char kReadyLibrary[] = \"@name@.metallib\";
+
+inline constexpr const char* kReadyKernels[] = {
+@quoted@};
+
+} // namespace mlx_pooling::metal
+")
+  set(${library} "${name}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,125 @@
+"""The list of instantiations that can be compiled ahead of time, and who uses it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import geometry
+from test_plans import Shape, make_plan, plane
+
+from metal import shader_host
+
+sys.path.append(str(shader_host.PROJECT / "benchmarks"))
+from shapes import CASES, Case
+
+FLOATS = ("float32", "float16", "bfloat16")
+MAXIMA = ("max_pool", "max_pool_scatter", "max_pool_gather", "unpool_routes")
+AVERAGES = ("avg_pool", "avg_pool_grad")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return shader_host.ready_source(tmp_path_factory.mktemp("source"))
+
+
+def instantiations(source: str) -> list[tuple[str, str]]:
+    """Name and template of each."""
+    return re.findall(r'^MLX_POOLING_INSTANTIATE\("(\w+)", (.*)\)$', source, re.M)
+
+
+def test_names_are_unique(source: str):
+    names, kernels = zip(*instantiations(source), strict=True)
+    assert len(names) == len(set(names)) == len(set(kernels))
+
+
+def in_network(case: Case, dtype: str) -> Shape:
+    windows = (case.kernel, case.stride, case.padding, case.dilation)
+    g = geometry(case.shape[1:-1], *windows, ceil_mode=case.ceil_mode)
+    return Shape(g, case.shape[0], case.shape[-1], dtype)
+
+
+def alike(shape: Shape) -> Iterator[Shape]:
+    """Fewer threads get smaller tiles, and other channels other vectors."""
+    yield shape
+    g = shape.geometry
+    small = replace(g, size=tuple(k + 1 for k in g.kernel))
+    for channels in (1, 2, 3, 4, 8, 20):
+        yield replace(shape, channels=channels)
+        yield replace(shape, channels=channels, batch=1, geometry=small)
+
+
+def launches(
+    library: ctypes.CDLL, ops: tuple[str, ...], shape: Shape
+) -> Iterator[dict]:
+    for op in ops:
+        yield from make_plan(library, op, shape)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_layers_of_networks_are_ready(
+    library: ctypes.CDLL, source: str, case: Case, dtype: str
+):
+    listed = set(instantiations(source))
+    ops = MAXIMA if case.op == "max" else AVERAGES
+    for shape in alike(in_network(case, dtype)):
+        for launch in launches(library, ops, shape):
+            assert launch["ready"], launch["kernel"]
+            assert (launch["name"], launch["kernel"]) in listed
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [("max_pool", "uint8"), ("max_pool", "int8"), ("avg_pool", "int32")],
+)
+def test_images_and_quantized_numbers_are_ready(
+    library: ctypes.CDLL, op: str, dtype: str
+):
+    for g in (plane(56, 2), plane(56, 3, 1, 1), plane(56, 3, 2, 1)):
+        for shape in alike(Shape(g, 2, 16, dtype)):
+            assert all(launch["ready"] for launch in make_plan(library, op, shape))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(plane(4, 2), 1, 4, "uint64"),
+        Shape(plane(2**16, 2), 1, 4),
+        Shape(plane(512, 257), 1, 4),
+    ],
+    ids=["dtype", "64-bit indices", "32-bit offsets"],
+)
+def test_what_is_rare_is_not(library: ctypes.CDLL, shape: Shape):
+    assert not any(launch["ready"] for launch in make_plan(library, "max_pool", shape))
+
+
+def test_only_a_library_of_these_shaders_is_used(
+    library: ctypes.CDLL, source: str, tmp_path: Path
+):
+    """It lies beside the extension and is named after what it is compiled from."""
+    extension = tmp_path / "_ext.so"
+    shutil.copy(library._name, extension)
+    find = ctypes.CDLL(str(extension)).ready_library
+    find.restype = ctypes.c_char_p
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    for name in ("mlx_pooling", f"mlx_pooling_{digest[::-1]}"):
+        (tmp_path / f"{name}.metallib").touch()
+        assert find() == b""
+    own = tmp_path / f"mlx_pooling_{digest}.metallib"
+    own.touch()
+    assert find() == bytes(own)
+
+
+def test_is_refused_off_macos(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(subprocess.CalledProcessError):
+        shader_host.build(tmp_path, "-DMLX_POOLING_METALLIB=ON")
+    assert "MLX_POOLING_METALLIB needs macOS" in capfd.readouterr().err
