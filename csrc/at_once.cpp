@@ -45,20 +45,39 @@ bool passes_on(const mx::Primitive& primitive) {
   return name == "Contiguous" || name == "Copy" || name == "StopGradient";
 }
 
-// The values of `a`, if they are there already.
+bool is_side_output(const array& a) {
+  return dynamic_cast<Pooling*>(&a.primitive()) != nullptr &&
+      a.outputs()[0].id() != a.id();
+}
+
+// The values of `a`, if they are there already. Not those that still have the
+// graph they come from, except offsets and extents: a loop over transformed
+// functions of their own results would keep all of them.
 std::optional<array> settled(array a) {
-  while (!a.is_available()) {
-    if (!a.has_primitive() || !passes_on(a.primitive())) {
-      return std::nullopt;
+  if (a.has_primitive() && passes_on(a.primitive())) {
+    auto values = settled(a.inputs()[0]);
+    if (values && a.status() == array::Status::unscheduled) {
+      // MLX takes it that what evaluated arrays come from is evaluated too.
+      a.copy_shared_buffer(*values);
+      a.set_status(array::Status::available);
     }
-    a = array(a.inputs()[0]);
+    return values;
   }
-  // As an evaluation would: else a loop of transformed functions of their own
-  // results would keep all of them.
-  if (a.has_primitive() && !a.is_tracer()) {
-    a.detach();
-  }
-  return a.flags().row_contiguous ? std::optional(a) : std::nullopt;
+  bool is_free = !a.has_primitive() || is_side_output(a);
+  bool is_there = is_free && a.is_available() && a.flags().row_contiguous;
+  return is_there ? std::optional(a) : std::nullopt;
+}
+
+// Whether a function is being transformed, now that MLX does not say so.
+// Arrays need the graph they come from then, whether they are tracers or not:
+// a transformation inside of another one takes that mark away.
+bool in_transformation() {
+  thread_local const array probe = [] {
+    array a(false);
+    a.set_tracer(true);
+    return a;
+  }();
+  return probe.is_tracer();
 }
 
 } // namespace
@@ -82,7 +101,7 @@ void compute_if_small(std::vector<array>& outputs) {
   for (auto& output : outputs) {
     output.set_status(array::Status::available);
   }
-  if (!first.is_tracer()) {
+  if (!in_transformation()) {
     first.detach();
   }
 }
