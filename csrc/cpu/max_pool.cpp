@@ -32,7 +32,7 @@ void values(const MaxTask& task, int64_t begin, int64_t end) {
             for (int u = 0; u < U; ++u) {
               fetch_ahead<L>(from + u * L);
               auto v = flipped(load<L>(from + u * L), flip);
-              best[u] = replaces(v, best[u]) ? v : best[u];
+              best[u] = chosen<L>(replaces(v, best[u]), v, best[u]);
             }
           });
           for (int u = 0; u < U; ++u) {
@@ -71,9 +71,9 @@ void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
               fetch_ahead<L>(from + u * L);
               auto v = flipped(load<L>(from + u * L), flip);
               auto better = replaces(v, best[u]);
-              best[u] = better ? v : best[u];
-              best_tap[u] =
-                  resize_mask<Lane, L>(better) ? tap_here : best_tap[u];
+              best[u] = chosen<L>(better, v, best[u]);
+              best_tap[u] = chosen<L>(
+                  resize_mask<Lane, L>(better), tap_here, best_tap[u]);
             }
           });
           for (int u = 0; u < U; ++u) {

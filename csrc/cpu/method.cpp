@@ -6,18 +6,55 @@ namespace mlx_pooling::cpu {
 
 namespace {
 
-// The table, by what an output of `to` costs in vector operations:
+// The table, by what an element of `to` costs:
 //
 //   walk        product of the window's sizes   small windows, large strides
 //   row_by_row  the same                        averages over large windows
 //                                               that share little: global ones
 //   sweep       sum of what each axis costs     all other sums and maxima
 //   winners     so much for each window         gradients of maxima over
-//                                               windows that overlap a lot
+//                                               windows that overlap a lot, or
+//                                               of few channels
 //
 // The cheapest is taken, except that only walk has an answer for windows
 // without a tap whose taps matter, for links that are out of order (gradients
 // of strided dilation) and for windows of more taps than a table should have.
+//
+// Costs are nanoseconds that float32 took on one CPU with AVX-512: only their
+// ratios matter.
+
+struct TapCost {
+  double walk;
+  double sweep; // of a vector operation, for each of its elements
+};
+
+TapCost tap_cost(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::maximum:
+      return {1.3, 0.030};
+    case Reduction::winner:
+      return {1.7, 0.042};
+    default:
+      return {0.4, 0.030};
+  }
+}
+
+constexpr double kVisit = 3;        // of a vector of outputs
+constexpr double kFourVisits = 2.4; // at once, in visits
+constexpr double kCover = 0.65;     // of a cotangent, looked at for one input
+constexpr double kWinner = 1.6;     // of a cotangent that finds its input
+constexpr double kTotal = 0.1;      // of clearing and storing its total
+constexpr double kScalarRow = 1; // of an element whose vectors are not filled
+constexpr double kScalarTap = 0.25;
+// Cells of so many channels no longer stay in the first level of cache.
+constexpr int64_t kManyChannels = 32;
+constexpr double kUncached = 1.7;
+
+constexpr int64_t kVector = 16;
+constexpr int64_t kShortVector = 4;
+constexpr int64_t kMostTaps = int64_t{1} << 16;
+// Sums of so many taps lose precision as one chain.
+constexpr double kLargeWindow = 16;
 
 double longest(const AxisLinks& links) {
   int64_t count = 0;
@@ -38,45 +75,50 @@ double ratio(const AxisLinks& links) {
       static_cast<double>(links.size());
 }
 
-double row_cost(const AxisLinks& width) {
+// Of a position's channels, for each of them.
+double visits(int64_t channels) {
+  auto lanes = channels >= kVector ? kVector
+      : channels >= kShortVector   ? kShortVector
+                                   : 1;
+  auto vectors = (channels + lanes - 1) / lanes;
+  return (kFourVisits * static_cast<double>(vectors / 4) +
+          static_cast<double>(vectors % 4)) /
+      static_cast<double>(channels);
+}
+
+double walk_cost(const Links& links, int64_t channels, double tap) {
+  return visits(channels) * (kVisit + tap * taps(links));
+}
+
+double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   auto join = width.in_blocks() ? 4 * ratio(width) + 3 : longest(width);
-  return 2 * ratio(width) + join + 1;
+  auto cost = operation * (2 * ratio(width) + join + 1);
+  if (!width.origin && channels < kVector) {
+    auto scalar = kScalarRow + kScalarTap * join;
+    cost += channels < kShortVector ? scalar : scalar / kShortVector;
+  }
+  return cost;
 }
 
-double item_cost(const AxisLinks& links, double item) {
+double item_cost(const AxisLinks& links, double item, double operation) {
   double join = links.block > 0 ? 3 * ratio(links) + 2 : longest(links) + 1;
-  return item * ratio(links) + join;
+  return item * ratio(links) + operation * join;
 }
 
-double sweep_cost(const Links& links) {
-  double cost = row_cost(links.axes[2]);
+double sweep_cost(const Links& links, int64_t channels, double operation) {
+  operation *= channels < kManyChannels ? 1 : kUncached;
+  double cost = row_cost(links.axes[2], channels, operation);
   for (int axis : {1, 0}) {
     if (links.axes[axis].kernel > 1) {
-      cost = item_cost(links.axes[axis], cost);
+      cost = item_cost(links.axes[axis], cost, operation);
     }
   }
   return cost;
 }
 
-// What it costs to add one cotangent to a total, element by element, besides
-// clearing and storing totals.
-constexpr double kWinnerCost = 40;
-constexpr int64_t kMostTaps = int64_t{1} << 16;
-
-// Sums of so many taps lose precision as one chain; channels that fill vectors.
-constexpr double kLargeWindow = 16;
-constexpr int64_t kWideChannels = 16;
-
-// How much more a walk costs whose vectors the channels do not fill; those of
-// a sweep along neighbouring windows, and single elements, lose nothing.
-double unfilled(int64_t channels) {
-  return std::max(
-      1.0, static_cast<double>(kWideChannels) / static_cast<double>(channels));
-}
-
 double winners_cost(const Links& covers) {
-  return 2 +
-      kWinnerCost * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
+  return kTotal +
+      kWinner * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
       ratio(covers.axes[2]);
 }
 
@@ -89,22 +131,19 @@ method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
       return Method::walk;
     }
   }
-  // What a walk's visit to a tap costs: maxima look for NaN.
-  bool is_sum = reduction == Reduction::sum || reduction == Reduction::gradient;
-  auto tap = is_sum ? 0.75 : 1.5;
-  if (links.axes[2].origin) {
-    tap *= unfilled(channels);
-  }
-  if (sweep_cost(links) < tap * taps(links)) {
+  auto cost = tap_cost(reduction);
+  if (sweep_cost(links, channels, cost.sweep) <
+      walk_cost(links, channels, cost.walk)) {
     return Method::sweep;
   }
   bool is_large = reduction == Reduction::sum && taps(links) >= kLargeWindow &&
-      channels >= kWideChannels;
+      channels >= kVector;
   return is_large ? Method::row_by_row : Method::walk;
 }
 
 Method method_of_scatter(const Links& covers, const Geometry& geometry) {
-  bool pays = winners_cost(covers) < taps(covers) * unfilled(geometry.channels);
+  bool pays =
+      winners_cost(covers) < walk_cost(covers, geometry.channels, kCover);
   return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
 }
 

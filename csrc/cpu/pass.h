@@ -7,14 +7,12 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Calls visit(Lanes<L>{}, i) so that vectors of L elements from each i cover
-// [0, count). The last may overlap its neighbour.
+// [0, count). The last may overlap its neighbour. Fewer than L elements are
+// covered by vectors of a quarter, or one by one.
 template <int L, typename Visit>
 MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
   if (count < L) {
-    for (int64_t i = 0; i < count; ++i) {
-      visit(Lanes<1>{}, i);
-    }
-    return;
+    return for_each_lane<(L > 4 ? L / 4 : 1)>(count, visit);
   }
   int64_t i = 0;
   for (; i + L <= count; i += L) {

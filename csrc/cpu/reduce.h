@@ -140,9 +140,9 @@ struct Max {
   template <int L>
   MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
     auto better = replaces(b.value, a.value);
-    a.value = better ? b.value : a.value;
+    a.value = chosen<L>(better, b.value, a.value);
     if constexpr (kTaps) {
-      a.tap = resize_mask<Tap, L>(better) ? b.tap : a.tap;
+      a.tap = chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap);
     }
     return a;
   }

@@ -41,6 +41,12 @@ struct VecOf {
   typedef T type __attribute__((vector_size(L * sizeof(T))));
 };
 
+// Compilers do poorly at vectors of one.
+template <typename T>
+struct VecOf<T, 1> {
+  using type = T;
+};
+
 template <typename T, int L>
 using Vec = typename VecOf<T, L>::type;
 
@@ -89,6 +95,16 @@ MLX_POOLING_INLINE Vec<T, L> broadcast(T value) {
   return Vec<T, L>{} + value;
 }
 
+template <typename To, int L, typename V>
+MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
+  if constexpr (L == 1) {
+    return static_cast<To>(integers);
+  } else {
+    using Resized = Vec<To, L>;
+    return __builtin_convertvector(integers, Resized);
+  }
+}
+
 // IEEE binary16 to binary32, exact, NaN and infinity kept.
 template <int L>
 MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
@@ -108,7 +124,7 @@ MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
 #endif
   using U = Vec<uint32_t, L>;
   using F = Vec<float, L>;
-  U h = __builtin_convertvector(half, U);
+  U h = resize<uint32_t, L>(half);
   U magnitude = h & 0x7fffu;
   // Scaling by 2^112 moves the exponent bias and makes subnormals normal.
   U finite = bits_as<U>(bits_as<F>(U(magnitude << 13)) * 0x1p112f);
@@ -148,14 +164,13 @@ MLX_POOLING_INLINE Vec<uint16_t, L> narrow_float16(Vec<float, L> value) {
   half = magnitude >= 0x47800000u ? (U{} + 0x7c00u) : half;
   half = magnitude > 0x7f800000u ? (U{} + 0x7e00u) : half;
   half |= (bits >> 16) & 0x8000u;
-  using H = Vec<uint16_t, L>;
-  return __builtin_convertvector(half, H);
+  return resize<uint16_t, L>(half);
 }
 
 template <int L>
 MLX_POOLING_INLINE Vec<float, L> widen_bfloat16(Vec<uint16_t, L> half) {
   using U = Vec<uint32_t, L>;
-  return bits_as<Vec<float, L>>(U(__builtin_convertvector(half, U) << 16));
+  return bits_as<Vec<float, L>>(U(resize<uint32_t, L>(half) << 16));
 }
 
 template <int L>
@@ -165,8 +180,7 @@ MLX_POOLING_INLINE Vec<uint16_t, L> narrow_bfloat16(Vec<float, L> value) {
   U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   U nan = (bits >> 16) | 0x40u;
   U half = (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
-  using H = Vec<uint16_t, L>;
-  return __builtin_convertvector(half, H);
+  return resize<uint16_t, L>(half);
 }
 
 template <int L, typename T>
@@ -244,8 +258,12 @@ MLX_POOLING_INLINE auto resize_mask(Mask mask) {
       std::conditional_t<
           sizeof(To) == 2, int16_t,
           std::conditional_t<sizeof(To) == 4, int32_t, int64_t>>>;
-  using Resized = Vec<Lane, L>;
-  return __builtin_convertvector(mask, Resized);
+  if constexpr (L == 1) {
+    return static_cast<Lane>(mask ? -1 : 0);
+  } else {
+    using Resized = Vec<Lane, L>;
+    return __builtin_convertvector(mask, Resized);
+  }
 }
 
 // v where the mask is set, else 0. Not `mask ? v : 0`, of which GCC makes loads
@@ -256,10 +274,17 @@ MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
   return bits_as<Vec<A, L>>(decltype(bits)(bits_as<decltype(bits)>(v) & bits));
 }
 
-template <typename To, int L, typename V>
-MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
-  using Resized = Vec<To, L>;
-  return __builtin_convertvector(integers, Resized);
+// mask ? a : b. Of single elements without a branch, which nothing predicts.
+template <int L, typename Mask, typename V>
+MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {
+  if constexpr (L == 1) {
+    using Bits = OffsetLane<V, uint8_t>;
+    auto bits = static_cast<Bits>(-static_cast<Bits>(mask != 0));
+    return bits_as<V>(static_cast<Bits>(
+        (bits_as<Bits>(a) & bits) | (bits_as<Bits>(b) & ~bits)));
+  } else {
+    return mask ? a : b;
+  }
 }
 
 // Flipping these bits reverses the order of T's values, so that the minimum is
