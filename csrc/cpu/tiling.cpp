@@ -24,7 +24,8 @@ int64_t ceil_div(int64_t a, int64_t b) {
 
 int outermost_axis(const Links& links) {
   auto reaches = [](const AxisLinks& axis) {
-    return axis.size() > 1 || axis.other_size > 1 || axis.kernel > 1;
+    return axis.size() > 1 || axis.other_size > 1 || axis.kernel > 1 ||
+        axis.some_empty;
   };
   int axis = 0;
   while (axis + 1 < kMaxSpatialAxes && !reaches(links.axes[axis])) {
