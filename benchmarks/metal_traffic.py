@@ -54,11 +54,12 @@ MB in memory: the same, but each array at most once for a primitive that reads i
   however many elements a view makes of it. {OURS} reaches the least by construction.
 least: x and y, and where there is a gradient dy and dx, with the offsets that a maximum
   writes and reads back.
-loads: vector loads of all passes to a vector of the result, in the vjp those of its
+loads: loads of all passes to 16 bytes of the result, in the vjp those of its
   backward half. naive: with one load for every tap, in the vjp for every tap and array
   read.
 tile: channels in a vector x neighbours (along H and W, or in a pass along its axis)
-  that one thread of the last launch computes.
+  that one thread of the last launch computes; "4 of 3x1x4" are vectors of 4 elements
+  out of 3 channels x neighbours.
 extra MB: most memory held at once beyond the results, by MLX's own account.
 Counted as no traffic: {", ".join(sorted(VIEWS))};
   {" and ".join(RESHAPES)} of what is contiguous."""
@@ -154,9 +155,19 @@ def count_theirs(run: Function, x: mx.array, dy: mx.array, results: int) -> Traf
 
 
 def tile(record: Record) -> str:
-    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>."""
+    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>.
+
+    A flat one has its channels, and what the tile reaches, besides: "4 of 3x1x4".
+    """
     sizes = re.search(r"(int|long)((, \d+)+)>$", record["kernel"]).group(2)
-    return sizes.removeprefix(", ").replace(", ", "x")
+    sizes = sizes.removeprefix(", ").split(", ")
+    if "_flat<" not in record["kernel"]:
+        return "x".join(sizes)
+    if shader_host.is_backward(record):
+        _, width, channels, columns, _ = sizes
+        return f"{width} of {channels}x{columns}"
+    width, *tile, _ = sizes
+    return f"{width} of {'x'.join(tile)}"
 
 
 def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffic:
@@ -226,11 +237,10 @@ def run_cases(cases: list[Case], dtype: str, build: Path) -> list[dict[str, Any]
         console=console, transient=True, disable=not console.is_terminal
     ) as progress:
         task = progress.add_task("building the extension", total=None)
-        # The tests tile small arrays too; here the plans are to be those of a release.
-        flags = "-DCMAKE_CXX_FLAGS=-UMLX_POOLING_BUSY_THREADS"
-        sys.path.insert(0, str(shader_host.build(build, flags)))
+        sys.path.insert(0, str(shader_host.build(build)))
         os.environ["MLX_POOLING_SHADER_CACHE"] = str(build / "shaders")
         shader_host.run_shaders(True)
+        shader_host.plan_as_released()
         progress.update(task, total=len(cases))
         results = []
         for case in cases:
@@ -282,7 +292,7 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
 
 
 def plot(path: Path, results: list[dict[str, Any]]) -> None:
-    """Vector loads for each vector stored, beside one for every tap."""
+    """Loads for each 16 bytes of the result, beside one for every tap."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -305,7 +315,7 @@ def plot(path: Path, results: list[dict[str, Any]]) -> None:
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter("{x:g}")
         axis.set_title(title if which == "forward" else "backward half")
-        axis.set_xlabel("vector loads for each vector stored")
+        axis.set_xlabel("loads for each 16 bytes of the result")
     axes[0].set_yticks(rows, labels, fontsize=8)
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right")

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "metal/occupancy.h"
+
 // clang-format off
 //
 // Which kernels a geometry gets. Loads are of vectors, for one stored.
@@ -19,6 +21,11 @@
 // of outputs, of 8192                               where the input is but one
 // vectors and more                                  window, a chunk of it
 //
+// small, and channels as above,   as above,          the channels of neighbours
+// do not fill a       but _flat  but _flat          do: as many loads as of
+// vector (runs.cpp)                                 full vectors, not one for
+//                                                   every channel
+//
 // a thread computes               because
 // ---------------------  -------  --------------------------------------------
 // windows that overlap   2 x 4    share rows and columns: 3/1 loads 3, not 9;
@@ -28,6 +35,9 @@
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
 //                                 alike
 // inputs, backward       1 x 4    share the windows around them
+// all channels, if few   whole    2/2: 4 loads, 3/1: 3.4 to 4.2, 3/2: 7; not of
+//                        vectors  rows that adapt, nor if all are more than
+//                                 40 elements: too many registers
 // windows of a pass      to 32    all reach one column: two runs from there
 // inputs of a pass       to 32    share windows: at most 2 loads an array
 //
@@ -40,13 +50,6 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-// Fewer threads than this leave a GPU idle.
-#if !defined(MLX_POOLING_BUSY_THREADS)
-#define MLX_POOLING_BUSY_THREADS 8192
-#endif
-constexpr int64_t kBusyThreads = MLX_POOLING_BUSY_THREADS;
-constexpr int64_t kFewThreads = kBusyThreads / 4;
-
 constexpr int64_t kManyLoads = 32;   // for one thread
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
@@ -57,17 +60,11 @@ constexpr Tile kCoverTile{1, 4};
 
 bool fits(Tile tile, int64_t h, int64_t w, int64_t threads) {
   return h >= tile.h && w >= tile.w &&
-      threads / (tile.h * tile.w) >= kBusyThreads;
+      threads / (tile.h * tile.w) >= busy_threads();
 }
 
 bool are_alike(const Axis& axis) {
   return !axis.adaptive && axis.dilation == 1;
-}
-
-bool shares_taps(const Axis& axis) {
-  // A tile's rows and columns are unrolled.
-  bool is_small = axis.kernel <= 8;
-  return are_alike(axis) && axis.kernel > axis.stride && is_small;
 }
 
 Tile ideal_window_tile(const Geometry& g, int width) {
@@ -157,10 +154,10 @@ Strip narrowed(int length, int64_t results, int64_t elements, int width) {
     auto strips = (results + strip.length - 1) / strip.length;
     return strips * (elements / strip.width);
   };
-  while (strip.width > 1 && threads() < kBusyThreads) {
+  while (strip.width > 1 && threads() < busy_threads()) {
     strip.width /= 2;
   }
-  while (strip.length > 1 && threads() < kBusyThreads) {
+  while (strip.length > 1 && threads() < busy_threads()) {
     strip.length /= 2;
   }
   return strip;
@@ -172,6 +169,12 @@ bool is_trivial(const Axis& axis) {
   return axis.kernel == 1 && axis.in == axis.out;
 }
 
+bool shares_taps(const Axis& axis) {
+  // A tile's rows and columns are unrolled.
+  bool is_small = axis.kernel <= 8;
+  return are_alike(axis) && axis.kernel > axis.stride && is_small;
+}
+
 Way forward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
   if (g.taps() >= kMostTaps) {
@@ -179,8 +182,8 @@ Way forward_way(const Geometry& g, int width) {
   }
   auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
   auto threads = g.outputs() * g.channels / width;
-  bool too_few = threads < kFewThreads && taps >= kManyLoads &&
-      threads * taps >= kBusyThreads;
+  bool too_few = threads < few_threads() && taps >= kManyLoads &&
+      threads * taps >= busy_threads();
   if (too_few && is_whole(g)) {
     return Way::chunks;
   }

@@ -26,6 +26,10 @@ struct Tile {
 
 inline constexpr int kLongestTile = 4;
 
+// Whether neighbouring windows along an axis overlap so that one tile of them
+// saves loads.
+bool shares_taps(const Axis& axis);
+
 Tile window_tile(const Geometry& g, int width);
 Tile cover_tile(const Geometry& g, int width);
 

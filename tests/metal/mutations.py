@@ -85,6 +85,49 @@ MUTATIONS = {
         ("{max(a.first, first), min", "{first, min"),
         ("column * dilation_w", "column * stride_w"),
     ],
+    "metal/runs.h": [
+        ("const int at = min(i, N - V);", "const int at = i;"),
+        ("at >= first && at + V <= last", "at + V <= last"),
+        ("at >= first && at + V <= last", "at >= first"),
+        ("k >= first && k < last", "k < last"),
+        ("k >= first && k < last", "k >= first && k < last - 1"),
+        ("i + V <= last) {", "i < last) {"),
+        ("if (k < last) {", "if (k <= last) {"),
+        ("max(-start, Index(0))", "Index(0)"),
+        ("min(in - start, Index(count))", "Index(count)"),
+        ("min(end - first, Index(count))", "Index(count)"),
+    ],
+    "metal/max_pool_flat.metal": [
+        ("column >= columns.first &&", ""),
+        ("&& column < columns.last", ""),
+        ("run[column * C + c]", "run[column * C]"),
+        ("tap_row + uint(kw))", "tap_row)"),
+        ("t * stride_w + kw * dilation_w", "t * stride_w + kw"),
+    ],
+    "metal/avg_pool_flat.metal": [
+        ("t * stride_w + kw * dilation_w", "t * stride_w + kw"),
+        ("A row[TW * C] = {};", "A row[TW * C]; row[0] = 0;"),
+        ("at.h + u, at.first + t);", "at.h + u, at.first);"),
+    ],
+    "metal/max_pool_scatter_flat.metal": [
+        ("== tap_row + uint(kw)", "== tap_row"),
+        (
+            "column_tap<Index>(p, tile, t, first + w)",
+            "column_tap<Index>(p, tile, t, w)",
+        ),
+        ("winners[w * C + c]", "winners[w * C]"),
+    ],
+    "metal/avg_pool_grad_flat.metal": [
+        ("(p, d, h, first + w)", "(p, d, h, first)"),
+        ("first + w) >= 0;", "first + w) > 0;"),
+    ],
+    "csrc/metal/runs.cpp": [
+        ("(count - 1) * w.stride + span(w)", "(count - 1) * w.stride + w.kernel"),
+        ("before / w.stride);", "before / w.stride) + 1;"),
+        ("step % quarter == 0", "true"),
+        ("operand.byte_offset % bytes == 0", "true"),
+        ("w.adaptive ? std::nullopt : run", "run"),
+    ],
     "metal/max_sweep.metal": [
         ("own.v[i] == Offset(~Offset(0))", "own.v[i] == Offset(0)"),
         ("first_tap + uint(own.v[i])", "first_tap"),
@@ -260,6 +303,7 @@ TESTS = (
     "tests/test_forward.py",
     "tests/metal/on_host/test_agreement.py",
     "tests/metal/on_host/test_other_windows.py",
+    "tests/metal/on_host/test_flat.py",
     "tests/metal/on_host/test_sweeps.py",
 )
 # Huge arrays, of no help against a line that is wrong for small ones too.

@@ -115,8 +115,30 @@ def gather_kernels() -> list[str]:
     ]
 
 
+# Of few channels: vector width, channels, tile and what it reaches.
+WINDOW_RUNS = ("4, 1, 1, 4, 8", "4, 3, 2, 8, 17", "8, 20, 1, 2, 4", "16, 6, 1, 8, 16")
+COVER_RUNS = ("2, 4, 1, 4, 2", "4, 4, 3, 8, 4", "8, 8, 20, 2, 1", "16, 16, 6, 8, 4")
+
+
+def flat_kernels(
+    name: str, types: Iterable[str], runs: tuple[str, ...], offsets: Iterable[str] = ()
+) -> list[str]:
+    found = []
+    for t, o, index, run in product(types, offsets or [""], INDEX, runs):
+        width = int(run.split(", ")[1 if runs is COVER_RUNS else 0])
+        if width * max(ELEMENTS[t], OFFSETS.get(o, 1)) <= 16:
+            found.append(f"{name}<{t}, {o + ', ' if o else ''}{index}, {run}>")
+    return found
+
+
 FAMILIES = {
     "max_pool": max_kernels("max_pool", WINDOW_TILES),
+    "max_pool_flat": flat_kernels("max_pool_flat", ELEMENTS, WINDOW_RUNS, OFFSETS),
+    "max_pool_scatter_flat": flat_kernels(
+        "max_pool_scatter_flat", ELEMENTS, COVER_RUNS, OFFSETS
+    ),
+    "avg_pool_flat": flat_kernels("avg_pool_flat", (*FLOATS, *SUMMED), WINDOW_RUNS),
+    "avg_pool_grad_flat": flat_kernels("avg_pool_grad_flat", FLOATS, COVER_RUNS),
     "max_sweep": max_kernels("max_sweep", STRIPS),
     "max_pool_scatter": max_kernels("max_pool_scatter", COVER_TILES),
     "max_scatter_sweep": scatter_sweeps("max_scatter_sweep"),
@@ -136,6 +158,8 @@ SAMPLES = [
     "max_pool<uint, uint, long, 1, 1, 1>",
     "max_sweep<float, ushort, int, 4, 8>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
+    "max_pool_flat<half, uchar, int, 8, 3, 1, 8, 16>",
+    "avg_pool_grad_flat<float, long, 4, 4, 3, 4, 2>",
     "max_pool_gather<ushort, uint, int>",
     "unpool_claim<int>",
     "unpool_settle<long>",

@@ -117,8 +117,26 @@ def int64s(*values: int) -> ctypes.Array:
     return (ctypes.c_int64 * len(values))(*values)
 
 
+def is_flat(launch: dict) -> bool:
+    """Whether a thread moves all channels of the columns of its tile at once."""
+    return "_flat<" in launch["kernel"]
+
+
+def flat_arguments(launch: dict) -> tuple[str, int, int, int, int]:
+    """Type of indices, vector width, channels, and rows and columns of a tile."""
+    index, sizes = re.search(r"(int|long), ([\d, ]+)>$", launch["kernel"]).groups()
+    sizes = list(map(int, sizes.split(", ")))
+    if "grad" in launch["kernel"] or "scatter" in launch["kernel"]:
+        _, width, channels, columns, _ = sizes
+        return index, width, channels, 1, columns
+    return index, *sizes[:4]
+
+
 def template_arguments(launch: dict) -> tuple[str, int, int, int]:
-    """The type of indices, the vector width, and the rows and columns of a tile."""
+    """The type of indices, channels of a thread, and rows and columns of its tile."""
+    if is_flat(launch):
+        index, _, *sizes = flat_arguments(launch)
+        return index, *sizes
     pattern = r"(int|long)(?:, (\d+)(?:, (\d+))?, (\d+))?>$"
     index, *sizes = re.search(pattern, launch["kernel"]).groups(default="1")
     return index, *map(int, sizes)
@@ -160,11 +178,28 @@ def vector_faults(launches: list[dict], shape: Shape) -> list[str]:
     size = SIZES[shape.dtype]
     faults = []
     for launch in launches:
+        if is_flat(launch):
+            faults += run_faults(launch, shape)
+            continue
         _, width, *_ = template_arguments(launch)
         bytes_moved = width * size
         starts = (shape.byte_offset, shape.channels * size)
         if bytes_moved > 16 or any(start % bytes_moved for start in starts):
             faults.append(f"vectors of {bytes_moved} bytes at multiples of {starts}")
+    return faults
+
+
+def run_faults(launch: dict, shape: Shape) -> list[str]:
+    """At most 16 bytes, at multiples of a quarter of that; whole ones in a tile."""
+    _, width, channels, _, columns = flat_arguments(launch)
+    size = SIZES[shape.dtype]
+    faults = []
+    if channels * columns % width:
+        faults.append(f"{channels * columns} elements in vectors of {width}")
+    starts = [channels * length for length in (launch["in"][2], launch["out"][2])]
+    starts = [shape.byte_offset, *(size * start for start in starts)]
+    if width * size > 16 or any(start % (width * size // 4) for start in starts):
+        faults.append(f"vectors of {width * size} bytes at multiples of {starts}")
     return faults
 
 
@@ -255,10 +290,39 @@ def test_vectors_are_as_wide_as_is_legal(
     library: ctypes.CDLL, dtype: str, channels: int
 ):
     shape = Shape(plane(9, 3, 1, 1), 2, channels, dtype)
-    widest = min(16 // SIZES[dtype], channels & -channels)
+    full, divides = 16 // SIZES[dtype], channels & -channels
     for op in ("max_pool", "max_pool_scatter"):
         for launch in make_plan(library, op, shape):
-            assert template_arguments(launch)[1] == widest
+            if is_flat(launch):
+                # Of more than 40 elements none are: all are kept in registers.
+                assert divides < flat_arguments(launch)[1] <= min(full, 4 * divides)
+            else:
+                assert template_arguments(launch)[1] == min(full, divides)
+
+
+# Vector widths forward, where rows of 32 begin at multiples of many elements, and
+# backward, where windows begin anywhere.
+FEW_CHANNELS = [
+    (1, "float32", 4, 4),
+    (3, "float32", 4, 4),
+    (6, "float32", 4, 4),
+    (1, "float16", 8, 4),
+    (3, "float16", 8, 4),
+    (20, "float16", 8, 8),
+    (3, "uint8", 8, 4),
+    (4, "uint8", 16, 16),
+]
+
+
+@pytest.mark.parametrize(("channels", "dtype", "forward", "backward"), FEW_CHANNELS)
+def test_few_channels_are_moved_as_runs(
+    library: ctypes.CDLL, channels: int, dtype: str, forward: int, backward: int
+):
+    shape = Shape(plane((30, 32), 2), 8, channels, dtype)
+    for op, width in (("max_pool", forward), ("max_pool_scatter", backward)):
+        (launch,) = make_plan(library, op, shape)
+        assert is_flat(launch)
+        assert flat_arguments(launch)[1] == width
 
 
 # A change of one launch, and what is said about it.

@@ -7,6 +7,7 @@
 
 #include "backend.h"
 #include "host_encoder.h"
+#include "metal/occupancy.h"
 #include "metal/plan.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -86,6 +87,14 @@ namespace metal {
 Settings& settings() {
   static Settings settings;
   return settings;
+}
+
+int64_t busy_threads() {
+  return settings().as_released ? kBusyThreads : 16;
+}
+
+int64_t few_threads() {
+  return settings().as_released ? kFewThreads : 4;
 }
 
 namespace {
@@ -190,6 +199,10 @@ EXPORTED void run_shaders(bool run, int order) {
   auto& settings = metal::settings();
   settings.run_shaders = run;
   settings.order = static_cast<metal::Order>(order);
+}
+
+EXPORTED void plan_as_released(bool as_released) {
+  metal::settings().as_released = as_released;
 }
 
 // The launches since the last call, as JSON.

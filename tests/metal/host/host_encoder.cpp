@@ -37,7 +37,9 @@ struct Position {
 
 enum class Kind : int { read, write, atomic };
 
-using Report = void (*)(const void* address, size_t size, Kind kind);
+// `alignment` is what the type of the access demands.
+using Report =
+    void (*)(const void* address, size_t size, size_t alignment, Kind kind);
 
 // A compiled launch.
 struct Shader {
@@ -70,13 +72,13 @@ bool watches() {
 const char* kReports = R"(
 #define UNWATCHED __attribute__((no_sanitize("thread")))
 enum class Kind : int { read, write, atomic };
-static void (*report)(const void*, size_t, Kind);
+static void (*report)(const void*, size_t, size_t, Kind);
 #define REPORT(size)                                   \
   UNWATCHED void __tsan_read##size(const void* p) {    \
-    report(p, size, Kind::read);                       \
+    report(p, size, size, Kind::read);                 \
   }                                                    \
   UNWATCHED void __tsan_write##size(const void* p) {   \
-    report(p, size, Kind::write);                      \
+    report(p, size, size, Kind::write);                \
   }
 extern "C" {
 void __tsan_init() {}
@@ -87,16 +89,17 @@ REPORT(2)
 REPORT(4)
 REPORT(8)
 REPORT(16)
+// Of types with less alignment: packed vectors, which have that of a quarter.
 UNWATCHED void __tsan_read_range(const void* p, size_t size) {
-  report(p, size, Kind::read);
+  report(p, size, size < 4 ? 1 : size / 4, Kind::read);
 }
 UNWATCHED void __tsan_write_range(const void* p, size_t size) {
-  report(p, size, Kind::write);
+  report(p, size, size < 4 ? 1 : size / 4, Kind::write);
 }
 UNWATCHED void report_atomic(const void* p) {
-  report(p, 4, Kind::atomic);
+  report(p, 4, 4, Kind::atomic);
 }
-UNWATCHED void set_report(void (*to)(const void*, size_t, Kind)) {
+UNWATCHED void set_report(void (*to)(const void*, size_t, size_t, Kind)) {
   report = to;
 }
 }
@@ -172,7 +175,7 @@ std::string host_library() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void access(const void* address, size_t size, Kind kind);
+void access(const void* address, size_t size, size_t alignment, Kind kind);
 
 // The source of a launch with the fault that a test plants: "text => faulty".
 std::string faulty_source(const Launch& launch, const std::string& fault) {
@@ -303,7 +306,7 @@ std::string fault(Access access, Kind kind) {
   return kind == Kind::write ? "" : "read of an output";
 }
 
-void access(const void* address, size_t size, Kind kind) {
+void access(const void* address, size_t size, size_t alignment, Kind kind) {
   auto* at = static_cast<const char*>(address);
   for (auto& bound : *watch.bound) {
     if (at < bound.data() || at >= bound.data() + bound.bytes) {
@@ -312,7 +315,7 @@ void access(const void* address, size_t size, Kind kind) {
     if (at + size > bound.data() + bound.bytes) {
       stop("access past the end of a buffer");
     }
-    if (reinterpret_cast<uintptr_t>(at) % size != 0) {
+    if (reinterpret_cast<uintptr_t>(at) % alignment != 0) {
       stop("misaligned access of " + std::to_string(size) + " bytes");
     }
     if (auto error = fault(bound.binding.access, kind); !error.empty()) {

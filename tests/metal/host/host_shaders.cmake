@@ -9,7 +9,6 @@ set_source_files_properties(
   csrc/cpu/backend.cpp PROPERTIES COMPILE_DEFINITIONS
   cpu_backend=real_cpu_backend)
 target_compile_definitions(
-  _ext PRIVATE "MLX_POOLING_HOST_INCLUDE=\"${host}\""
-  # Small test arrays must get tiles too.
-  MLX_POOLING_BUSY_THREADS=16)
+  _ext PRIVATE MLX_POOLING_HOST_SHADERS
+  "MLX_POOLING_HOST_INCLUDE=\"${host}\"")
 target_link_libraries(_ext PRIVATE ${CMAKE_DL_LIBS})

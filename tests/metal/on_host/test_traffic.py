@@ -1,6 +1,6 @@
 """How many vectors the shaders load for each that they store: counts, not timings.
 
-Small arrays get the tiles of large ones here (MLX_POOLING_BUSY_THREADS), and the
+Small arrays get the tiles of large ones here (plan_as_released), and the
 windows at their edges, which have fewer taps, only lower the counts.
 """
 
