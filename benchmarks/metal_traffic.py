@@ -54,12 +54,12 @@ MB in memory: the same, but each array at most once for a primitive that reads i
   however many elements a view makes of it. {OURS} reaches the least by construction.
 least: x and y, and where there is a gradient dy and dx, with the offsets that a maximum
   writes and reads back.
-loads: loads of all passes to 16 bytes of the result, in the vjp those of its
-  backward half. naive: with one load for every tap, in the vjp for every tap and array
-  read.
+loads: vector loads of all passes to a vector of the result, in the vjp those of its
+  backward half; /16 B: to 16 bytes of it, however narrow the vectors. naive: with one
+  load for every tap, in the vjp for every tap and array read.
 tile: channels in a vector x neighbours (along H and W, or in a pass along its axis)
   that one thread of the last launch computes; "4 of 3x1x4" are vectors of 4 elements
-  out of 3 channels x neighbours.
+  out of 3 channels x neighbours, "4 by 8" channels of which 8 lanes share the taps.
 extra MB: most memory held at once beyond the results, by MLX's own account.
 Counted as no traffic: {", ".join(sorted(VIEWS))};
   {" and ".join(RESHAPES)} of what is contiguous."""
@@ -78,6 +78,7 @@ class Traffic:
     kernels: list[str] = field(default_factory=list)
     threads: int = 0
     loads: float | None = None
+    loads_per_16_bytes: float | None = None
     tile: str | None = None
 
 
@@ -158,9 +159,12 @@ def tile(record: Record) -> str:
     """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>.
 
     A flat one has its channels, and what the tile reaches, besides: "4 of 3x1x4".
+    Another has lanes instead of neighbours: "4 by 8".
     """
     sizes = re.search(r"(int|long)((, \d+)+)>$", record["kernel"]).group(2)
     sizes = sizes.removeprefix(", ").split(", ")
+    if "_lanes<" in record["kernel"]:
+        return "{} by {}".format(*sizes)
     if "_flat<" not in record["kernel"]:
         return "x".join(sizes)
     if shader_host.is_backward(record):
@@ -184,6 +188,7 @@ def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffi
         kernels=[record["kernel"] for record in records],
         threads=sum(prod(record["grid"]) for record in records),
         loads=shader_host.loads_per_vector(half),
+        loads_per_16_bytes=shader_host.loads_per_16_bytes(half),
         tile=tile(records[-1]),
     )
 
@@ -260,7 +265,8 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
     for head in ("case", "window"):
         table.add_column(head, no_wrap=True)
     for head in (
-        *("tile", "thou.\nthreads", "loads", "naive", "least\nMB", "MB\nmoved"),
+        *("tile", "thou.\nthreads", "loads", "naive", "loads\n/16 B"),
+        *("least\nMB", "MB\nmoved"),
         *("/least", f"{THEIRS}\nmoved", f"{THEIRS}\nmemory", "/least"),
         *("dis-\npatches", THEIRS, "extra\nMB", THEIRS),
     ):
@@ -277,6 +283,7 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
             _number(ours["threads"] / 1e3),
             _number(ours["loads"]),
             _number(counts["naive"]),
+            _number(ours["loads_per_16_bytes"]),
             _number(least / 1e6),
             _number(ours["moved"] / 1e6),
             _number(ours["moved"] / least),
@@ -292,7 +299,7 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
 
 
 def plot(path: Path, results: list[dict[str, Any]]) -> None:
-    """Loads for each 16 bytes of the result, beside one for every tap."""
+    """Vector loads for each vector stored, beside one for every tap."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -315,7 +322,7 @@ def plot(path: Path, results: list[dict[str, Any]]) -> None:
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter("{x:g}")
         axis.set_title(title if which == "forward" else "backward half")
-        axis.set_xlabel("loads for each 16 bytes of the result")
+        axis.set_xlabel("vector loads for each vector stored")
     axes[0].set_yticks(rows, labels, fontsize=8)
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right")

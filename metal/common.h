@@ -32,6 +32,8 @@ constant bool adaptive_h [[function_constant(17)]];
 constant bool adaptive_w [[function_constant(18)]];
 // A pass of several takes taps from the one before, or leaves some to the next.
 constant bool with_taps [[function_constant(19)]];
+// Slices of windows are put together.
+constant bool from_slices [[function_constant(20)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \
@@ -67,6 +69,14 @@ template <>
 struct Accumulator<bfloat> {
   using type = float;
 };
+
+template <int V, typename T, typename A>
+void add_column(thread A* total, const device T* from) {
+  const Pack<T, V> v = load<V>(from);
+  for (int i = 0; i < V; ++i) {
+    total[i] += A(v.v[i]);
+  }
+}
 
 // Sums, rounded once.
 template <typename T, int V, typename A>

@@ -10,8 +10,10 @@ set(shader_files
     best.h
     sweep.h
     runs.h
+    lanes.h
     max_pool.metal
     max_pool_flat.metal
+    max_pool_lanes.metal
     max_sweep.metal
     max_pool_scatter.metal
     max_pool_scatter_flat.metal
@@ -20,6 +22,7 @@ set(shader_files
     unpool.metal
     avg_pool.metal
     avg_pool_flat.metal
+    avg_pool_lanes.metal
     avg_sweep.metal
     avg_pool_grad.metal
     avg_pool_grad_flat.metal

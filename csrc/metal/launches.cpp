@@ -107,6 +107,10 @@ const char* index_type(const Geometry& g, int64_t elements, int tile) {
   return fits ? "int" : "long";
 }
 
+mx::Dtype sum_dtype(mx::Dtype dtype) {
+  return mx::issubdtype(dtype, mx::inexact) ? mx::float32 : dtype;
+}
+
 int64_t element_bytes(mx::Dtype dtype) {
   return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
 }

@@ -19,6 +19,10 @@ const char* word_name(mlx::core::Dtype dtype);
 // where what an adaptive window starts at is divided from does.
 const char* index_type(const Geometry& g, int64_t elements, int tile);
 
+// What launches leave sums to each other in: the geometry counts the parts of
+// complex64.
+mlx::core::Dtype sum_dtype(mlx::core::Dtype dtype);
+
 int64_t element_bytes(mlx::core::Dtype dtype);
 
 // The most elements, a power of two, that 16 bytes of every operand have.

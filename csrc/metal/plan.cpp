@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "metal/lanes.h"
 #include "metal/launches.h"
 #include "metal/runs.h"
 #include "metal/select.h"
@@ -107,8 +108,11 @@ Plan plan_max_pool(
     operands.push_back(*offsets);
   }
   auto width = vector_width(g.channels, operands);
-  if (auto way = forward_way(g, width); way != Way::direct) {
-    return plan_max_sweeps(g, way, x, y, offsets);
+  if (auto split = window_split(g, width)) {
+    return plan_max_lanes(g, *split, x, y, offsets);
+  }
+  if (forward_way(g, width) != Way::direct) {
+    return plan_max_sweeps(g, x, y, offsets);
   }
   auto [kernel, channels, tile] = over_windows_kernel(
       "max_pool",
@@ -159,8 +163,11 @@ Plan plan_unpool_routes(const Geometry& g) {
 
 Plan plan_avg_pool(const Geometry& g, Operand x, Operand y) {
   auto width = vector_width(g.channels, {x, y});
-  if (auto way = forward_way(g, width); way != Way::direct) {
-    return plan_avg_sweeps(g, way, x, y);
+  if (auto split = window_split(g, width)) {
+    return plan_avg_lanes(g, *split, x, y);
+  }
+  if (forward_way(g, width) != Way::direct) {
+    return plan_avg_sweeps(g, x, y);
   }
   auto [kernel, channels, tile] =
       over_windows_kernel("avg_pool", {type_name(x.dtype)}, g, {x, y});

@@ -1,6 +1,7 @@
 #include "metal/select.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "metal/occupancy.h"
 
@@ -16,10 +17,16 @@
 // large, and passes   max_sweep  max_scatter_sweep  13/1: 5 loads, not 169; a
 // halve the loads     avg_sweep  avg_grad_sweep     launch and a temporary an
 //                                                   axis are worth it
-// large, and fewer    max_sweep  as above           few threads leave a GPU
-// than 2048 vectors   avg_sweep                     idle: one an input row or,
-// of outputs, of 8192                               where the input is but one
-// vectors and more                                  window, a chunk of it
+// 16 taps and more,   max_pool_  as above           few threads leave a GPU
+// and fewer than      lanes                         idle: 2 to 32 lanes of a
+// 2048 vectors of     avg_pool_                     simdgroup share a window,
+// outputs             lanes                         4 taps each or more
+//   of 256 taps, and  the same   as above           one launch over slices of
+//   32 lanes, or      twice                         the windows, and one over
+//   those that read                                 what these leave, keep as
+//   64 bytes of one                                 many threads busy as there
+//   position, are                                   is work for, and lanes
+//   too few                                         read neighbouring bytes
 //
 // small, and channels as above,   as above,          the channels of neighbours
 // do not fill a       but _flat  but _flat          do: as many loads as of
@@ -50,9 +57,12 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-constexpr int64_t kManyLoads = 32;   // for one thread
+constexpr int64_t kLaneLoads = 4;  // worth a lane
+constexpr int64_t kSliceLoads = 8; // for each lane of a simdgroup, worth slices
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
+constexpr int64_t kLeastTaps = 16;   // that are shared
+constexpr int64_t kNeighbours = 4;   // vectors read by lanes side by side
 constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
 constexpr int kStripElements = 32; // of a thread, kept in registers
 
@@ -140,13 +150,6 @@ bool are_better(const Geometry& g, double passes, double direct) {
       2 * passes <= direct;
 }
 
-bool is_whole(const Geometry& g) {
-  return std::all_of(g.axes.begin(), g.axes.end(), [](auto& axis) {
-    return axis.out == 1 && axis.kernel == axis.in && are_alike(axis) &&
-        axis.pad_lo == 0;
-  });
-}
-
 // A strip of that length or shorter, for `elements` arrays of `results`.
 Strip narrowed(int length, int64_t results, int64_t elements, int width) {
   Strip strip{length, std::min(width, kStripElements / length)};
@@ -175,17 +178,39 @@ bool shares_taps(const Axis& axis) {
   return are_alike(axis) && axis.kernel > axis.stride && is_small;
 }
 
+int lanes_for(int64_t taps) {
+  auto most = std::max<int64_t>(taps / kLaneLoads, 1);
+  return std::min<int>(kLanes, std::bit_floor(static_cast<uint64_t>(most)));
+}
+
+std::optional<Split> window_split(const Geometry& g, int width) {
+  auto vectors = g.channels / width;
+  auto threads = g.outputs() * vectors;
+  int64_t taps = 1;
+  for (auto& axis : g.axes) {
+    taps *= std::min(axis.kernel, axis.in);
+  }
+  if (threads == 0 || threads >= few_threads() || taps < kLeastTaps) {
+    return std::nullopt;
+  }
+  auto wanted = std::bit_ceil(
+      static_cast<uint64_t>((few_threads() + threads - 1) / threads));
+  auto useful = std::bit_floor(static_cast<uint64_t>(taps / kLaneLoads));
+  auto shares = static_cast<int64_t>(std::min(wanted, useful));
+  // As many read 64 bytes of neighbouring channels, where there are.
+  auto neighbours = std::bit_floor(
+      static_cast<uint64_t>(std::min<int64_t>(vectors, kNeighbours)));
+  auto lanes = kLanes / static_cast<int64_t>(neighbours);
+  if (shares > lanes && taps >= kLanes * kSliceLoads) {
+    return Split{static_cast<int>(lanes), shares / lanes};
+  }
+  return Split{static_cast<int>(std::min<int64_t>(shares, kLanes)), 1};
+}
+
 Way forward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
   if (g.taps() >= kMostTaps) {
     return Way::direct;
-  }
-  auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
-  auto threads = g.outputs() * g.channels / width;
-  bool too_few = threads < few_threads() && taps >= kManyLoads &&
-      threads * taps >= busy_threads();
-  if (too_few && is_whole(g)) {
-    return Way::chunks;
   }
   auto tile = ideal_window_tile(g, width);
   auto direct =
@@ -193,7 +218,7 @@ Way forward_way(const Geometry& g, int width) {
   auto passes = pass_traffic(g, true, [](auto& axis) {
     return window_loads(axis, ideal_window_strip(axis));
   });
-  return too_few || are_better(g, passes, direct) ? Way::axes : Way::direct;
+  return are_better(g, passes, direct) ? Way::axes : Way::direct;
 }
 
 Way backward_way(const Geometry& g) {

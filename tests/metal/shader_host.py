@@ -90,12 +90,32 @@ def is_backward(record: dict) -> bool:
     return re.match("max_pool_scatter|max_scatter|avg_(pool_)?grad", record["kernel"])
 
 
+def result_of(record: dict) -> dict:
+    """The traffic of the result; offsets come after it."""
+    return next(buffer for buffer in record["buffers"] if buffer["stores"])
+
+
+def loads_of(record: dict) -> int:
+    return sum(buffer["loads"] for buffer in record["buffers"])
+
+
 def loads_per_vector(records: list[dict]) -> float:
-    """Loads of all launches to 16 bytes of the last one's result."""
-    loads = sum(buffer["loads"] for record in records for buffer in record["buffers"])
-    # Offsets come after it.
-    result = next(b["bytes"] for b in records[-1]["buffers"] if b["stores"])
-    return 16 * loads / result
+    """Vectors loaded to one vector of the last launch's result, of whatever width.
+
+    Those of earlier passes count for what they leave, which may be more or less.
+    """
+    stored = result_of(records[-1])["bytes"]
+    return sum(
+        loads_of(record)
+        / result_of(record)["stores"]
+        * (result_of(record)["bytes"] / stored)
+        for record in records
+    )
+
+
+def loads_per_16_bytes(records: list[dict]) -> float:
+    """Loads to 16 bytes of the last launch's result: narrow vectors take more."""
+    return 16 * sum(map(loads_of, records)) / result_of(records[-1])["bytes"]
 
 
 def environment(site: Path, cache: Path) -> dict[str, str]:

@@ -99,11 +99,13 @@ def scatter_sweeps(name: str) -> list[str]:
     ]
 
 
-def avg_sweeps(name: str, types: tuple[str, ...]) -> list[str]:
+def avg_sweeps(
+    name: str, types: tuple[str, ...], strips: tuple[str, ...] = STRIPS
+) -> list[str]:
     return [
         f"{name}<{a}, {b}, {index}, {v}, {strip}>"
         for a, b in passes(types)
-        for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, STRIPS)
+        for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, strips)
     ]
 
 
@@ -131,12 +133,16 @@ def flat_kernels(
     return found
 
 
+LANES = ("1", "2", "32")
+
 FAMILIES = {
     "max_pool": max_kernels("max_pool", WINDOW_TILES),
     "max_pool_flat": flat_kernels("max_pool_flat", ELEMENTS, WINDOW_RUNS, OFFSETS),
     "max_pool_scatter_flat": flat_kernels(
         "max_pool_scatter_flat", ELEMENTS, COVER_RUNS, OFFSETS
     ),
+    "max_pool_lanes": max_kernels("max_pool_lanes", LANES),
+    "avg_pool_lanes": avg_sweeps("avg_pool_lanes", (*FLOATS, *SUMMED), LANES),
     "avg_pool_flat": flat_kernels("avg_pool_flat", (*FLOATS, *SUMMED), WINDOW_RUNS),
     "avg_pool_grad_flat": flat_kernels("avg_pool_grad_flat", FLOATS, COVER_RUNS),
     "max_sweep": max_kernels("max_sweep", STRIPS),
@@ -159,6 +165,7 @@ SAMPLES = [
     "max_sweep<float, ushort, int, 4, 8>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
     "max_pool_flat<half, uchar, int, 8, 3, 1, 8, 16>",
+    "max_pool_lanes<ulong, uint, long, 2, 8>",
     "avg_pool_grad_flat<float, long, 4, 4, 3, 4, 2>",
     "max_pool_gather<ushort, uint, int>",
     "unpool_claim<int>",
@@ -177,6 +184,7 @@ ATTRIBUTES = {
     "function_constant",
     "host_name",
     "kernel",
+    "thread_index_in_simdgroup",
     "thread_position_in_grid",
 }
 KEYWORDS = {
@@ -270,6 +278,10 @@ FAULTS = {
     "C-style cast": (
         *("= offset;", "= (uint)offset;"),
         "old-style cast",
+    ),
+    "shuffle of 64 bits": (
+        *("simd_shuffle_xor(uint(v), mask)", "simd_shuffle_xor(v, mask)"),
+        "'simd_shuffle_xor' is ambiguous",
     ),
     "unused variable": ("  Best<T, V> best;", "  int i; Best<T, V> best;", "unused"),
     "comparison of signs": (

@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -246,7 +247,48 @@ def pass_faults(launches: list[dict], op: str) -> list[str]:
     return faults
 
 
+def shares_taps(launch: dict) -> bool:
+    return "_lanes<" in launch["kernel"]
+
+
+def reads_slices(launch: dict) -> bool:
+    return bool(launch["constants"][-1])
+
+
+def share_faults(launches: list[dict], shape: Shape) -> list[str]:
+    """Whole simdgroups for each output and slice; rows add up, for both steps."""
+    *planes, rows, columns = (1, *shape.geometry.output)
+    faults = []
+    next_row = [0, 0]
+    for launch in launches:
+        index, width, _, lanes = template_arguments(launch)
+        x, y, z = launch["grid"]
+        vectors = shape.channels // width
+        slices = 1 if reads_slices(launch) else launch["slices"]
+        if x != -(-vectors * lanes // 32) * 32 or launch["threadgroup"][0] % 32:
+            faults.append(f"{x} threads for {vectors} vectors, {lanes} lanes each")
+        if y != slices * columns:
+            faults.append(f"{y} threads for {slices} slices of {columns} columns")
+        if launch["first_row"] != next_row[reads_slices(launch)]:
+            faults.append(f"rows from {launch['first_row']}")
+        next_row[reads_slices(launch)] += z
+        elements = slices * shape.channels * shape.batch * math.prod(planes)
+        if index == "int" and elements * rows * columns > LARGEST:
+            faults.append("32-bit indices")
+    all_rows = shape.batch * math.prod(planes) * rows
+    if set(next_row) - {0} != {all_rows}:
+        faults.append(f"{next_row} rows")
+    return faults
+
+
 def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    if any(map(shares_taps, launches)):
+        return [
+            *grid_faults(launches),
+            *share_faults(launches, shape),
+            *vector_faults(launches, shape),
+            *index_faults(launches, op, shape),
+        ]
     if any(map(is_pass, launches)):
         return [*grid_faults(launches), *pass_faults(launches, op)]
     return [
@@ -323,6 +365,53 @@ def test_few_channels_are_moved_as_runs(
         (launch,) = make_plan(library, op, shape)
         assert is_flat(launch)
         assert flat_arguments(launch)[1] == width
+
+
+@pytest.fixture
+def released(library: ctypes.CDLL) -> Iterator[None]:
+    library.plan_as_released(True)
+    yield
+    library.plan_as_released(False)
+
+
+# Windows of few outputs: the least threads of the launch that reads the input.
+FEW_OUTPUTS = {
+    "64 channels": (Shape(plane(8, 8), 1, 64), 256),
+    "512 channels": (Shape(plane(7, 7), 1, 512), 1024),
+    "2048 channels": (Shape(plane(7, 7), 1, 2048), 2048),
+    "512 channels, batch of 4": (Shape(plane(7, 7), 4, 512), 2048),
+    "many positions": (Shape(plane(56, 56), 1, 64), 2048),
+    "one channel": (Shape(plane(224, 224), 1, 1), 2048),
+    "half types": (Shape(plane(56, 56), 1, 64, "float16"), 2048),
+    "windows of 32": (Shape(plane(64, 32, 32), 1, 8), 2048),
+    "clipped windows": (Shape(plane(64, 32, 32, 16), 1, 8), 2048),
+    "clip of a film": (Shape(geometry((8, 14, 14), (8, 14, 14)), 1, 64), 2048),
+    "sound": (Shape(geometry((16000,), 16000), 1, 4), 2048),
+}
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("name", FEW_OUTPUTS)
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_few_outputs_keep_many_threads_busy(library: ctypes.CDLL, op: str, name: str):
+    shape, threads = FEW_OUTPUTS[name]
+    launches = make_plan(library, op, shape)
+    assert all(map(shares_taps, launches))
+    assert math.prod(launches[0]["grid"]) >= threads
+    assert faults(launches, op, shape) == []
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        (Shape(plane(7, 7), 8, 2048), "threads enough"),
+        (Shape(plane(28, 3, 1, 1), 1, 1), "few taps"),
+    ],
+    ids=str,
+)
+def test_windows_that_need_no_lanes(library: ctypes.CDLL, shape: Shape, why: str):
+    assert not any(map(shares_taps, make_plan(library, "max_pool", shape))), why
 
 
 # A change of one launch, and what is said about it.

@@ -59,6 +59,7 @@ RUNS = {
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
     "other windows": Run(("metal/on_host/test_other_windows.py",)),
     "few channels": Run(("metal/on_host/test_flat.py",)),
+    "few outputs": Run(("metal/on_host/test_lanes.py",)),
     "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),
     "watch": Run(("metal/on_host/test_watch.py",)),
     "sanitized passes": Run(
@@ -69,6 +70,11 @@ RUNS = {
     "sanitized, few channels": Run(
         ("metal/on_host/test_flat.py",),
         leaving_out="averages or every_type or test_loads",
+        sanitized=True,
+    ),
+    "sanitized, few outputs": Run(
+        ("metal/on_host/test_lanes.py",),
+        leaving_out="planted or every_type or test_threads",
         sanitized=True,
     ),
     "sanitized": Run(

@@ -121,7 +121,8 @@ void write_members(std::ostream& out, const Launch& launch) {
   out << ", \"out\": ";
   write_list(out, launch.params.out);
   out << ", \"channels\": " << launch.params.channels
-      << ", \"first_row\": " << launch.params.first_row;
+      << ", \"first_row\": " << launch.params.first_row
+      << ", \"slices\": " << launch.params.slices;
 }
 
 void write(std::ostream& out, const Launch& launch) {

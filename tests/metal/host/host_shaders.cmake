@@ -3,7 +3,7 @@
 set(host "${CMAKE_CURRENT_LIST_DIR}")
 target_sources(
   _ext PRIVATE csrc/metal/backend.cpp "${host}/host_backend.cpp"
-  "${host}/host_encoder.cpp")
+  "${host}/host_encoder.cpp" "${host}/simdgroup.cpp")
 target_include_directories(_ext PRIVATE "${host}")
 set_source_files_properties(
   csrc/cpu/backend.cpp PROPERTIES COMPILE_DEFINITIONS

@@ -133,8 +133,8 @@ def test_loads(name: str):
     finally:
         shader_host.plan_as_released(False)
     back = list(filter(shader_host.is_backward, records))
-    assert shader_host.loads_per_vector(ahead) <= forward
-    assert shader_host.loads_per_vector(back) <= backward
+    assert shader_host.loads_per_16_bytes(ahead) <= forward
+    assert shader_host.loads_per_16_bytes(back) <= backward
     assert len(ahead) == len(back) == 1
 
 
@@ -145,7 +145,7 @@ def test_loads_of_overlapping_windows(channels: int, stride: int, most: float):
     shader_host.run_shaders(True)
     x = mx.ones((1, 64, 64, channels))
     records = records_of([mp.max_pool2d(x, 3, stride, 1)])
-    assert shader_host.loads_per_vector(records) <= most
+    assert shader_host.loads_per_16_bytes(records) <= most
 
 
 def test_rows_of_any_length():
