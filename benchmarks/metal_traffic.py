@@ -158,7 +158,7 @@ def count_theirs(run: Function, x: mx.array, dy: mx.array, results: int) -> Traf
 def tile(record: Record) -> str:
     """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>.
 
-    A flat one has its channels, and what the tile reaches, besides: "4 of 3x1x4".
+    A flat one has its channels, and the window or its reach, besides: "4 of 3x1x4".
     Another has lanes instead of neighbours: "4 by 8".
     """
     sizes = re.search(r"(int|long)((, \d+)+)>$", record["kernel"]).group(2)
@@ -170,7 +170,7 @@ def tile(record: Record) -> str:
     if shader_host.is_backward(record):
         _, width, channels, columns, _ = sizes
         return f"{width} of {channels}x{columns}"
-    width, *tile, _ = sizes
+    width, *tile = sizes[:4]
     return f"{width} of {'x'.join(tile)}"
 
 

@@ -29,12 +29,16 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
       load_run<R, WINDOWS * C>(
           cotangents, dy + output_at<Index>(p, at, d, h, first), 0,
           windows * C);
+      MLX_POOLING_UNROLL
       for (int w = 0; w < WINDOWS; ++w) {
         const A divisor = window_divisor<A, Index>(p, d, h, first + w);
+        MLX_POOLING_UNROLL
         for (int t = 0; t < TW; ++t) {
           const bool covered = column_tap<Index>(p, tile, t, first + w) >= 0;
-          for (int c = 0; covered && c < C; ++c) {
-            total[t * C + c] += A(cotangents[w * C + c]) / divisor;
+          MLX_POOLING_UNROLL
+          for (int c = 0; c < C; ++c) {
+            const A share = A(cotangents[w * C + c]) / divisor;
+            total[t * C + c] += covered ? share : A(0);
           }
         }
       }
@@ -42,6 +46,7 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
   }
 
   T sums[TW * C];
+  MLX_POOLING_UNROLL
   for (int i = 0; i < TW * C; ++i) {
     sums[i] = T(total[i]);
   }

@@ -48,6 +48,7 @@ struct Best {
 template <typename T, int V>
 Best<T, V> no_best() {
   Best<T, V> best;
+  MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     best.value[i] = least<T>();
     best.tap[i] = ~0u;

@@ -40,6 +40,11 @@ constant bool from_slices [[function_constant(20)]];
   template [[host_name(name)]] [[kernel]] decltype(__VA_ARGS__) __VA_ARGS__;
 #endif
 
+// Before loops over arrays that are to be registers.
+#ifndef MLX_POOLING_UNROLL
+#define MLX_POOLING_UNROLL _Pragma("clang loop unroll(full)")
+#endif
+
 // Consecutive channels, moved by one load or store.
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Pack {

@@ -41,11 +41,15 @@ template <
       const Index from = output_at<Index>(p, at, d, h, first);
       load_run<R, WINDOWS * C>(winners, offsets + from, 0, windows * C);
       load_run<R, WINDOWS * C>(cotangents, dy + from, 0, windows * C);
+      MLX_POOLING_UNROLL
       for (int w = 0; w < WINDOWS; ++w) {
+        MLX_POOLING_UNROLL
         for (int t = 0; t < TW; ++t) {
           const Index kw = column_tap<Index>(p, tile, t, first + w);
-          for (int c = 0; kw >= 0 && c < C; ++c) {
-            const bool won = uint(winners[w * C + c]) == tap_row + uint(kw);
+          MLX_POOLING_UNROLL
+          for (int c = 0; c < C; ++c) {
+            const bool won =
+                kw >= 0 && uint(winners[w * C + c]) == tap_row + uint(kw);
             total[t * C + c] += won ? A(cotangents[w * C + c]) : A(0);
           }
         }
@@ -54,6 +58,7 @@ template <
   }
 
   T sums[TW * C];
+  MLX_POOLING_UNROLL
   for (int i = 0; i < TW * C; ++i) {
     sums[i] = T(total[i]);
   }

@@ -44,7 +44,8 @@ Launch step_launch(
     Step step,
     int width,
     std::vector<Buffer> buffers) {
-  auto elements = std::max(g.inputs() * g.channels, step.slices * outputs(g));
+  auto elements = std::max(g.inputs() * g.channels, step.slices * outputs(g)) +
+      step.slices * kLanes; // beyond the last tap
   arguments.push_back(index_type(g, elements, 1));
   arguments.push_back(std::to_string(width));
   arguments.push_back(std::to_string(step.lanes));

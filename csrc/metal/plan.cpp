@@ -44,10 +44,12 @@ Tiled over_windows_kernel(
     const std::vector<Operand>& operands) {
   if (auto run = window_run(g, operands)) {
     auto& [width, tile, reach, read] = *run;
+    auto& w = g.axes[2];
     return {
         kernel_of(
             name + "_flat", std::move(types), direct_index_type(g, tile.w),
-            {width, g.channels, tile.h, tile.w, reach}),
+            {width, g.channels, tile.h, tile.w, w.kernel, w.stride,
+             w.dilation}),
         g.channels, tile};
   }
   auto width = vector_width(g.channels, operands);

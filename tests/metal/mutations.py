@@ -140,18 +140,20 @@ MUTATIONS = {
         ("if (is_last) {", "if (!is_last) {"),
         ("groups * kLanes,", "groups,"),
         ("d.leaves_input() || h.leaves_input()", "h.leaves_input()"),
-        ("step.slices * outputs(g)", "outputs(g)"),
+        ("step.slices * outputs(g)) +", "outputs(g)) +"),
     ],
     "metal/max_pool_flat.metal": [
         ("column >= columns.first &&", ""),
         ("&& column < columns.last", ""),
         ("run[column * C + c]", "run[column * C]"),
         ("tap_row + uint(kw))", "tap_row)"),
-        ("t * stride_w + kw * dilation_w", "t * stride_w + kw"),
+        ("t * S + kw * D", "t * S + kw"),
+        ("if (at.h + u < Index(p.out[1])) {", "{"),
     ],
     "metal/avg_pool_flat.metal": [
-        ("t * stride_w + kw * dilation_w", "t * stride_w + kw"),
-        ("A row[TW * C] = {};", "A row[TW * C]; row[0] = 0;"),
+        ("i / C * S + kw * D", "i / C * S + kw"),
+        ("(K - 1) * D + 1", "K"),
+        ("kh >= 0 ? row[i] : A(0)", "row[i]"),
         ("at.h + u, at.first + t);", "at.h + u, at.first);"),
     ],
     "metal/max_pool_scatter_flat.metal": [
@@ -161,10 +163,12 @@ MUTATIONS = {
             "column_tap<Index>(p, tile, t, w)",
         ),
         ("winners[w * C + c]", "winners[w * C]"),
+        ("kw >= 0 && uint", "uint"),
     ],
     "metal/avg_pool_grad_flat.metal": [
         ("(p, d, h, first + w)", "(p, d, h, first)"),
         ("first + w) >= 0;", "first + w) > 0;"),
+        ("covered ? share : A(0)", "share"),
     ],
     "csrc/metal/runs.cpp": [
         ("(count - 1) * w.stride + span(w)", "(count - 1) * w.stride + w.kernel"),

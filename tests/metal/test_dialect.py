@@ -117,8 +117,12 @@ def gather_kernels() -> list[str]:
     ]
 
 
-# Of few channels: vector width, channels, tile and what it reaches.
-WINDOW_RUNS = ("4, 1, 1, 4, 8", "4, 3, 2, 8, 17", "8, 20, 1, 2, 4", "16, 6, 1, 8, 16")
+# Of few channels: vector width, channels, tile and, of W, kernel, stride and dilation.
+WINDOW_RUNS = (
+    *("4, 1, 1, 4, 2, 2, 1", "4, 3, 2, 8, 3, 2, 1"),
+    *("8, 20, 1, 2, 2, 2, 1", "16, 6, 1, 8, 2, 1, 2"),
+)
+# Widths read and stored, channels, tile and the windows around it.
 COVER_RUNS = ("2, 4, 1, 4, 2", "4, 4, 3, 8, 4", "8, 8, 20, 2, 1", "16, 16, 6, 8, 4")
 
 
@@ -164,7 +168,7 @@ SAMPLES = [
     "max_pool<uint, uint, long, 1, 1, 1>",
     "max_sweep<float, ushort, int, 4, 8>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
-    "max_pool_flat<half, uchar, int, 8, 3, 1, 8, 16>",
+    "max_pool_flat<half, uchar, int, 8, 3, 1, 8, 2, 2, 1>",
     "max_pool_lanes<ulong, uint, long, 2, 8>",
     "avg_pool_grad_flat<float, long, 4, 4, 3, 4, 2>",
     "max_pool_gather<ushort, uint, int>",
@@ -401,7 +405,7 @@ def unlisted_tokens(source: str) -> set[str]:
     return (
         (attributes - ATTRIBUTES)
         | (words & EVERY_KEYWORD - KEYWORDS)
-        | (reserved - {"__METAL_VERSION__", "__VA_ARGS__"})
+        | (reserved - {"_Pragma", "__METAL_VERSION__", "__VA_ARGS__"})
         | (directives - {"define", "else", "endif", "ifdef", "ifndef", "include"})
     )
 

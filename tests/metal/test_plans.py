@@ -440,6 +440,26 @@ def test_a_planted_fault_is_found(library: ctypes.CDLL, name: str):
     assert message in faults([launch | change], "max_pool", shape)
 
 
+SHARE_FAULTS = {
+    "part of a simdgroup": ({"grid": [24, 16, 1]}, "24 threads for 2 vectors"),
+    "threadgroup": ({"threadgroup": [16, 1, 1]}, "32 threads for 2 vectors"),
+    "slices": ({"grid": [32, 15, 1]}, "15 threads for 16 slices of 1 columns"),
+    "rows": ({"grid": [32, 16, 2]}, "[2, 1] rows"),
+}
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("name", SHARE_FAULTS)
+def test_a_planted_fault_of_shared_windows_is_found(library: ctypes.CDLL, name: str):
+    shape = Shape(plane(32, 32), 1, 8)
+    change, message = SHARE_FAULTS[name]
+    first, second = make_plan(library, "max_pool", shape)
+    assert (first["grid"], first["slices"]) == ([32, 16, 1], 16)
+    assert faults([first, second], "max_pool", shape) == []
+    found = faults([first | change, second], "max_pool", shape)
+    assert any(message in fault for fault in found)
+
+
 def test_a_narrow_index_is_found(library: ctypes.CDLL):
     shape = SHAPES["huge padding"]
     (launch,) = make_plan(library, "max_pool", shape)

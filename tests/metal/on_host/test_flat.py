@@ -109,6 +109,23 @@ def test_views_that_start_anywhere(dtype: mx.Dtype, start: int):
     assert f", int, {width}, {shape[-1]}, " in kernel
 
 
+def test_a_vector_begins_at_a_quarter_of_its_size(monkeypatch: pytest.MonkeyPatch):
+    """Of four floats at any of them; of eight halves at any two."""
+    for dtype, error in (
+        (mx.float32, "access past the end of a buffer"),
+        (mx.float16, "misaligned access of 16 bytes"),
+    ):
+        x = mx.ones((1, 4, 8, 1 if dtype == mx.float32 else 2), dtype)
+        fault = "x + input_at<Index>(p, at, tile, kd, r, 0) => x + 1 + input_at<Index>"
+        monkeypatch.setenv(
+            "MLX_POOLING_SHADER_FAULT", f"{fault}(p, at, tile, kd, r, 0)"
+        )
+        shader_host.run_shaders(True)
+        mx.eval(mp.max_pool2d(x, 2))
+        (record,) = shader_host.take_records()
+        assert record["error"] == error
+
+
 # Loads to 16 bytes of the result, of MNIST, RGB images, LeNet-5 and LeNet: as of
 # whole vectors of channels, where every input is loaded once.
 LAYERS = {
