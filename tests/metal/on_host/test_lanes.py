@@ -34,6 +34,8 @@ GEOMETRIES = {
     "global, 2d": geometry((7, 9), (7, 9)),
     "global, 3d": geometry((4, 5, 6), (4, 5, 6)),
     "global, in slices": geometry((19, 20), (19, 20)),
+    "global, 3d, in slices": geometry((7, 6, 8), (7, 6, 8)),
+    "3d": geometry((5, 7, 8), (3, 5, 4), 3, 1),
     "apart": geometry((16, 17), 8, 9),
     "clipped": geometry((9, 8), 7, 5, ((3, 2), (3, 3))),
     "overhang, in slices": geometry((18, 30), (17, 19), (9, 18), 0, ceil_mode=True),
