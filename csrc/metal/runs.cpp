@@ -49,7 +49,7 @@ int whole_vectors(int64_t channels, int width) {
 
 // What a launch over outputs and one over inputs differ in.
 struct Kind {
-  std::vector<Tile> tiles; // in vectors of one element, the best last
+  std::vector<Tile> tiles; // in multiples of the fewest, the best last
   int64_t Axis::* size;
   int64_t (*reach)(const Axis& w, int64_t count);
   std::vector<int64_t> steps; // between what vectors begin at
@@ -106,7 +106,7 @@ std::optional<Run> widest_run(
     if (!tile) {
       continue;
     }
-    auto reach = kind.reach(w, tile->w);
+    auto reach = std::min(kind.reach(w, tile->w), kMostRead + 1);
     auto elements = reach * g.channels;
     auto steps = kind.steps;
     steps.push_back(elements);

@@ -14,24 +14,22 @@
 // small: at most 14   max_pool   max_pool_scatter   one launch, no memory but
 // loads (4 if one     avg_pool   avg_pool_grad      that of the results
 // pass would do)
+//   of few channels,  max_pool_  max_pool_scatter_  channels of neighbours fill
+//   which do not      flat       flat               vectors: as many loads as of
+//   fill vectors      avg_pool_  avg_pool_grad_     full ones, not one for each
+//   (runs.cpp)        flat       flat               channel
 // large, and passes   max_sweep  max_scatter_sweep  13/1: 5 loads, not 169; a
 // halve the loads     avg_sweep  avg_grad_sweep     launch and a temporary an
 //                                                   axis are worth it
-// 16 taps and more,   max_pool_  as above           few threads leave a GPU
+// of 16 taps or more  max_pool_  as above           few threads leave a GPU
 // and fewer than      lanes                         idle: 2 to 32 lanes of a
 // 2048 vectors of     avg_pool_                     simdgroup share a window,
 // outputs             lanes                         4 taps each or more
-//   of 256 taps, and  the same   as above           one launch over slices of
-//   32 lanes, or      twice                         the windows, and one over
-//   those that read                                 what these leave, keep as
-//   64 bytes of one                                 many threads busy as there
-//   position, are                                   is work for, and lanes
-//   too few                                         read neighbouring bytes
-//
-// small, and channels as above,   as above,          the channels of neighbours
-// do not fill a       but _flat  but _flat          do: as many loads as of
-// vector (runs.cpp)                                 full vectors, not one for
-//                                                   every channel
+//   of 256 or more,   the same,  as above           a launch over slices of the
+//   and more lanes    twice                         windows, and one over what
+//   than read 64                                    these leave, keep as many
+//   bytes of each                                   threads busy as there is
+//   position, or 32                                 work for
 //
 // a thread computes               because
 // ---------------------  -------  --------------------------------------------
@@ -42,9 +40,11 @@
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
 //                                 alike
 // inputs, backward       1 x 4    share the windows around them
-// all channels, if few   whole    2/2: 4 loads, 3/1: 3.4 to 4.2, 3/2: 7; not of
-//                        vectors  rows that adapt, nor if all are more than
-//                                 40 elements: too many registers
+// all of few channels,   whole    2/2 loads 4 times 16 bytes for 16, C = 3 3.4
+//   forward or backward  vectors  at 3/1 and 7 at 3/2; where H overlaps 2 rows,
+//                                 where W does, or backward, twice as many
+//   more than 40         as above vectors of channels: too many registers; so
+//   elements                      are rows that adapt, whose windows differ
 // windows of a pass      to 32    all reach one column: two runs from there
 // inputs of a pass       to 32    share windows: at most 2 loads an array
 //
