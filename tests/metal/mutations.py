@@ -96,8 +96,8 @@ MUTATIONS = {
         ("i + V <= last) {", "i < last) {"),
         ("if (k < last) {", "if (k <= last) {"),
         ("max(-start, Index(0))", "Index(0)"),
-        ("min(in - start, Index(count))", "Index(count)"),
-        ("min(end - first, Index(count))", "Index(count)"),
+        ("min(in - start, Index(count))", "min(in - start + 1, Index(count))"),
+        ("min(end - first, Index(count))", "min(end - first + 1, Index(count))"),
     ],
     "metal/lanes.h": [
         ("uint(kLanes / L)", "uint(L)"),
@@ -153,7 +153,7 @@ MUTATIONS = {
     "metal/avg_pool_flat.metal": [
         ("i / C * S + kw * D", "i / C * S + kw"),
         ("(K - 1) * D + 1", "K"),
-        ("kh >= 0 ? row[i] : A(0)", "row[i]"),
+        ("kh >= 0 ? row[i]", "kh >= -1 ? row[i]"),
         ("at.h + u, at.first + t);", "at.h + u, at.first);"),
     ],
     "metal/max_pool_scatter_flat.metal": [
