@@ -168,7 +168,7 @@ MUTATIONS = {
     "metal/avg_pool_grad_flat.metal": [
         ("(p, d, h, first + w)", "(p, d, h, first)"),
         ("first + w) >= 0;", "first + w) > 0;"),
-        ("covered ? share : A(0)", "share"),
+        ("covered ? share : A(0)", "covered ? share : share"),
     ],
     "csrc/metal/runs.cpp": [
         ("(count - 1) * w.stride + span(w)", "(count - 1) * w.stride + w.kernel"),
