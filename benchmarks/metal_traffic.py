@@ -55,10 +55,11 @@ MB in memory: the same, but each array at most once for a primitive that reads i
 least: x and y, and where there is a gradient dy and dx, with the offsets that a maximum
   writes and reads back.
 loads: vector loads of all passes to a vector of the result, in the vjp those of its
-  backward half. naive: with one load for every tap, in the vjp for every tap and array
-  read.
+  backward half; /16 B: to 16 bytes of it, however narrow the vectors. naive: with one
+  load for every tap, in the vjp for every tap and array read.
 tile: channels in a vector x neighbours (along H and W, or in a pass along its axis)
-  that one thread of the last launch computes.
+  that one thread of the last launch computes; "4 of 3x1x4" are vectors of 4 elements
+  out of 3 channels x neighbours, "4 by 8" channels of which 8 lanes share the taps.
 extra MB: most memory held at once beyond the results, by MLX's own account.
 Counted as no traffic: {", ".join(sorted(VIEWS))};
   {" and ".join(RESHAPES)} of what is contiguous."""
@@ -77,6 +78,7 @@ class Traffic:
     kernels: list[str] = field(default_factory=list)
     threads: int = 0
     loads: float | None = None
+    loads_per_16_bytes: float | None = None
     tile: str | None = None
 
 
@@ -154,9 +156,22 @@ def count_theirs(run: Function, x: mx.array, dy: mx.array, results: int) -> Traf
 
 
 def tile(record: Record) -> str:
-    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>."""
+    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>.
+
+    A flat one has its channels, and the window or its reach, besides: "4 of 3x1x4".
+    Another has lanes instead of neighbours: "4 by 8".
+    """
     sizes = re.search(r"(int|long)((, \d+)+)>$", record["kernel"]).group(2)
-    return sizes.removeprefix(", ").replace(", ", "x")
+    sizes = sizes.removeprefix(", ").split(", ")
+    if "_lanes<" in record["kernel"]:
+        return "{} by {}".format(*sizes)
+    if "_flat<" not in record["kernel"]:
+        return "x".join(sizes)
+    if shader_host.is_backward(record):
+        _, width, channels, columns, _ = sizes
+        return f"{width} of {channels}x{columns}"
+    width, *tile = sizes[:4]
+    return f"{width} of {'x'.join(tile)}"
 
 
 def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffic:
@@ -173,6 +188,7 @@ def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffi
         kernels=[record["kernel"] for record in records],
         threads=sum(prod(record["grid"]) for record in records),
         loads=shader_host.loads_per_vector(half),
+        loads_per_16_bytes=shader_host.loads_per_16_bytes(half),
         tile=tile(records[-1]),
     )
 
@@ -226,11 +242,10 @@ def run_cases(cases: list[Case], dtype: str, build: Path) -> list[dict[str, Any]
         console=console, transient=True, disable=not console.is_terminal
     ) as progress:
         task = progress.add_task("building the extension", total=None)
-        # The tests tile small arrays too; here the plans are to be those of a release.
-        flags = "-DCMAKE_CXX_FLAGS=-UMLX_POOLING_BUSY_THREADS"
-        sys.path.insert(0, str(shader_host.build(build, flags)))
+        sys.path.insert(0, str(shader_host.build(build)))
         os.environ["MLX_POOLING_SHADER_CACHE"] = str(build / "shaders")
         shader_host.run_shaders(True)
+        shader_host.plan_as_released()
         progress.update(task, total=len(cases))
         results = []
         for case in cases:
@@ -250,7 +265,8 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
     for head in ("case", "window"):
         table.add_column(head, no_wrap=True)
     for head in (
-        *("tile", "thou.\nthreads", "loads", "naive", "least\nMB", "MB\nmoved"),
+        *("tile", "thou.\nthreads", "loads", "naive", "loads\n/16 B"),
+        *("least\nMB", "MB\nmoved"),
         *("/least", f"{THEIRS}\nmoved", f"{THEIRS}\nmemory", "/least"),
         *("dis-\npatches", THEIRS, "extra\nMB", THEIRS),
     ):
@@ -267,6 +283,7 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
             _number(ours["threads"] / 1e3),
             _number(ours["loads"]),
             _number(counts["naive"]),
+            _number(ours["loads_per_16_bytes"]),
             _number(least / 1e6),
             _number(ours["moved"] / 1e6),
             _number(ours["moved"] / least),

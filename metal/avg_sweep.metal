@@ -1,14 +1,6 @@
 #include "divisor.h"
 #include "sweep.h"
 
-template <int V, typename T, typename A>
-void add_column(thread A* total, const device T* from) {
-  const Pack<T, V> v = load<V>(from);
-  for (int i = 0; i < V; ++i) {
-    total[i] += A(v.v[i]);
-  }
-}
-
 // A pass of avg_pool: a thread computes TW neighbouring outputs for V channels.
 // All but the last leave sums.
 template <typename From, typename To, typename Index, int V, int TW>

@@ -48,6 +48,7 @@ struct Best {
 template <typename T, int V>
 Best<T, V> no_best() {
   Best<T, V> best;
+  MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     best.value[i] = least<T>();
     best.tap[i] = ~0u;
@@ -67,4 +68,24 @@ void take(thread Best<T, V>& best, int i, T value, uint tap) {
 // none.
 inline uint tap_in_row(uint tap_row, uint kw) {
   return tap_row == ~0u ? ~0u : tap_row * uint(kernel_w) + kw;
+}
+
+// Lets a column into `best`. Where another pass left x, `taps` holds the tap
+// of each element; it counts from first_tap.
+template <int V, typename T, typename Offset, typename Index>
+void take_column(
+    thread Best<T, V>& best,
+    const device T* x,
+    const device Offset* taps,
+    Index from,
+    uint first_tap) {
+  const Pack<T, V> v = load<V>(x + from);
+  Pack<Offset, V> own = {};
+  if (with_taps) {
+    own = load<V>(taps + from);
+  }
+  for (int i = 0; i < V; ++i) {
+    const bool has_none = with_taps && own.v[i] == Offset(~Offset(0));
+    take(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));
+  }
 }

@@ -32,10 +32,17 @@ constant bool adaptive_h [[function_constant(17)]];
 constant bool adaptive_w [[function_constant(18)]];
 // A pass of several takes taps from the one before, or leaves some to the next.
 constant bool with_taps [[function_constant(19)]];
+// Slices of windows are put together.
+constant bool from_slices [[function_constant(20)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \
   template [[host_name(name)]] [[kernel]] decltype(__VA_ARGS__) __VA_ARGS__;
+#endif
+
+// Before loops over arrays that are to be registers.
+#ifndef MLX_POOLING_UNROLL
+#define MLX_POOLING_UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
 // Consecutive channels, moved by one load or store.
@@ -67,6 +74,14 @@ template <>
 struct Accumulator<bfloat> {
   using type = float;
 };
+
+template <int V, typename T, typename A>
+void add_column(thread A* total, const device T* from) {
+  const Pack<T, V> v = load<V>(from);
+  for (int i = 0; i < V; ++i) {
+    total[i] += A(v.v[i]);
+  }
+}
 
 // Sums, rounded once.
 template <typename T, int V, typename A>

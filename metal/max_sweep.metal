@@ -1,26 +1,6 @@
 #include "best.h"
 #include "sweep.h"
 
-// Lets a column into `best`. Where another pass left x, `taps` holds the tap
-// of each element; it counts from first_tap.
-template <int V, typename T, typename Offset, typename Index>
-void take_column(
-    thread Best<T, V>& best,
-    const device T* x,
-    const device Offset* taps,
-    Index from,
-    uint first_tap) {
-  const Pack<T, V> v = load<V>(x + from);
-  Pack<Offset, V> own = {};
-  if (with_taps) {
-    own = load<V>(taps + from);
-  }
-  for (int i = 0; i < V; ++i) {
-    const bool has_none = with_taps && own.v[i] == Offset(~Offset(0));
-    take(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));
-  }
-}
-
 // A pass of max_pool: a thread computes TW neighbouring outputs for V channels.
 template <typename T, typename Offset, typename Index, int V, int TW>
 [[kernel]] void max_sweep(

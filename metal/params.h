@@ -17,9 +17,11 @@ struct PoolParams {
   int64_t pad_lo[3];
   int64_t pad_hi[3];
   int64_t channels;
-  int64_t first_row;   // of this launch, among batch * D * H
-  int64_t column_taps; // that a pass counts for one column
-  float divisor;       // of every window, where they all have the same
+  int64_t first_row;      // of this launch, among batch * D * H
+  int64_t column_taps;    // that a pass counts for one column
+  int64_t slices;         // that windows are cut into
+  int64_t slice_elements; // of all outputs
+  float divisor;          // of every window, where they all have the same
 };
 
 } // namespace mlx_pooling

@@ -9,15 +9,23 @@ set(shader_files
     divisor.h
     best.h
     sweep.h
+    runs.h
+    lanes.h
     max_pool.metal
+    max_pool_flat.metal
+    max_pool_lanes.metal
     max_sweep.metal
     max_pool_scatter.metal
+    max_pool_scatter_flat.metal
     max_scatter_sweep.metal
     max_pool_gather.metal
     unpool.metal
     avg_pool.metal
+    avg_pool_flat.metal
+    avg_pool_lanes.metal
     avg_sweep.metal
     avg_pool_grad.metal
+    avg_pool_grad_flat.metal
     avg_grad_sweep.metal)
 
 function(flatten_shaders variable)

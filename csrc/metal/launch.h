@@ -32,9 +32,10 @@ enum class Constant : uint8_t {
   adaptive_h,
   adaptive_w,
   with_taps,
+  from_slices,
 };
 
-inline constexpr int kConstants = 20;
+inline constexpr int kConstants = 21;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);

@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t kMax32 = std::numeric_limits<int32_t>::max();
 constexpr uint32_t kThreadsPerGroup = 256;
 
-int64_t element_bytes(mx::Dtype dtype) {
-  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
-}
-
 Constants constants(const Geometry& g) {
   Constants values{};
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
@@ -111,11 +107,24 @@ const char* index_type(const Geometry& g, int64_t elements, int tile) {
   return fits ? "int" : "long";
 }
 
-int vector_width(int64_t channels, const std::vector<Operand>& operands) {
+mx::Dtype sum_dtype(mx::Dtype dtype) {
+  return mx::issubdtype(dtype, mx::inexact) ? mx::float32 : dtype;
+}
+
+int64_t element_bytes(mx::Dtype dtype) {
+  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
+}
+
+int full_width(const std::vector<Operand>& operands) {
   int64_t width = 16;
   for (auto& operand : operands) {
     width = std::min(width, 16 / element_bytes(operand.dtype));
   }
+  return static_cast<int>(width);
+}
+
+int vector_width(int64_t channels, const std::vector<Operand>& operands) {
+  auto width = full_width(operands);
   auto divides = [&](int64_t v) {
     return channels % v == 0 &&
         std::all_of(operands.begin(), operands.end(), [&](auto& operand) {
@@ -126,15 +135,15 @@ int vector_width(int64_t channels, const std::vector<Operand>& operands) {
   while (!divides(width)) {
     width /= 2;
   }
-  return static_cast<int>(width);
+  return width;
 }
 
 void set(Launch& launch, Constant constant, bool value) {
   launch.constants[static_cast<int>(constant)] = value;
 }
 
-std::string
-instantiation(const char* kernel, const std::vector<std::string>& arguments) {
+std::string instantiation(
+    const std::string& kernel, const std::vector<std::string>& arguments) {
   std::string text = kernel;
   const char* separator = "<";
   for (auto& argument : arguments) {

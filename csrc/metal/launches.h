@@ -19,12 +19,21 @@ const char* word_name(mlx::core::Dtype dtype);
 // where what an adaptive window starts at is divided from does.
 const char* index_type(const Geometry& g, int64_t elements, int tile);
 
+// What launches leave sums to each other in: the geometry counts the parts of
+// complex64.
+mlx::core::Dtype sum_dtype(mlx::core::Dtype dtype);
+
+int64_t element_bytes(mlx::core::Dtype dtype);
+
+// The most elements, a power of two, that 16 bytes of every operand have.
+int full_width(const std::vector<Operand>& operands);
+
 // The most channels, a power of two, that one 16-byte access can move of every
 // operand.
 int vector_width(int64_t channels, const std::vector<Operand>& operands);
 
-std::string
-instantiation(const char* kernel, const std::vector<std::string>& arguments);
+std::string instantiation(
+    const std::string& kernel, const std::vector<std::string>& arguments);
 
 Launch
 make_launch(std::string kernel, const Geometry& g, std::vector<Buffer> buffers);

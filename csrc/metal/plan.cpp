@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "metal/lanes.h"
 #include "metal/launches.h"
+#include "metal/runs.h"
 #include "metal/select.h"
 #include "metal/sweeps.h"
 
@@ -10,28 +12,92 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-const char* direct_index_type(const Geometry& g) {
+const char* direct_index_type(const Geometry& g, int tile = kLongestTile) {
   auto positions = std::max(g.inputs(), g.outputs());
-  return index_type(g, positions * g.channels, kLongestTile);
+  return index_type(g, positions * g.channels, tile);
+}
+
+// A kernel whose arguments are types, that of its indices, and sizes.
+std::string kernel_of(
+    const std::string& name,
+    std::vector<std::string> arguments,
+    const char* index_type,
+    std::initializer_list<int64_t> sizes) {
+  arguments.push_back(index_type);
+  for (auto size : sizes) {
+    arguments.push_back(std::to_string(size));
+  }
+  return instantiation(name, arguments);
+}
+
+// What a thread of a kernel computes: a tile of so many channels.
+struct Tiled {
+  std::string kernel;
+  int64_t channels;
+  Tile tile;
+};
+
+Tiled over_windows_kernel(
+    const std::string& name,
+    std::vector<std::string> types,
+    const Geometry& g,
+    const std::vector<Operand>& operands) {
+  if (auto run = window_run(g, operands)) {
+    auto& [width, tile, reach, read] = *run;
+    auto& w = g.axes[2];
+    return {
+        kernel_of(
+            name + "_flat", std::move(types), direct_index_type(g, tile.w),
+            {width, g.channels, tile.h, tile.w, w.kernel, w.stride,
+             w.dilation}),
+        g.channels, tile};
+  }
+  auto width = vector_width(g.channels, operands);
+  auto tile = window_tile(g, width);
+  return {
+      kernel_of(
+          name, std::move(types), direct_index_type(g),
+          {width, tile.h, tile.w}),
+      width, tile};
+}
+
+Tiled over_covers_kernel(
+    const std::string& name,
+    std::vector<std::string> types,
+    const Geometry& g,
+    const std::vector<Operand>& operands) {
+  if (auto run = cover_run(g, operands)) {
+    auto& [width, tile, reach, read] = *run;
+    return {
+        kernel_of(
+            name + "_flat", std::move(types), direct_index_type(g, tile.w),
+            {read, width, g.channels, tile.w, reach}),
+        g.channels, tile};
+  }
+  auto width = vector_width(g.channels, operands);
+  auto tile = cover_tile(g, width);
+  return {
+      kernel_of(name, std::move(types), direct_index_type(g), {width, tile.w}),
+      width, tile};
 }
 
 // A launch over outputs, each looking at the inputs in its window.
 std::vector<Launch>
-over_windows(Launch launch, const Geometry& g, int width, Tile tile) {
+over_windows(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   auto& [d, h, w] = g.axes;
   set(launch, Constant::clip_rows, d.leaves_input() || leaves_input(h, tile.h));
   set(launch, Constant::clip_columns, leaves_input(w, tile.w));
   return launches(
-      std::move(launch), g.channels / width, ceil_div(w.out, tile.w),
+      std::move(launch), g.channels / channels, ceil_div(w.out, tile.w),
       g.batch * d.out * ceil_div(h.out, tile.h));
 }
 
 // A launch over inputs, each looking at the windows around it.
 std::vector<Launch>
-over_covers(Launch launch, const Geometry& g, int width, Tile tile) {
+over_covers(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   auto& w = g.axes[2];
   return launches(
-      std::move(launch), g.channels / width, ceil_div(w.in, tile.w),
+      std::move(launch), g.channels / channels, ceil_div(w.in, tile.w),
       g.inputs() / w.in);
 }
 
@@ -44,20 +110,21 @@ Plan plan_max_pool(
     operands.push_back(*offsets);
   }
   auto width = vector_width(g.channels, operands);
-  if (auto way = forward_way(g, width); way != Way::direct) {
-    return plan_max_sweeps(g, way, x, y, offsets);
+  if (auto split = window_split(g, width)) {
+    return plan_max_lanes(g, *split, x, y, offsets);
   }
-  auto tile = window_tile(g, width);
-  auto kernel = instantiation(
+  if (forward_way(g, width) != Way::direct) {
+    return plan_max_sweeps(g, x, y, offsets);
+  }
+  auto [kernel, channels, tile] = over_windows_kernel(
       "max_pool",
-      {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar",
-       direct_index_type(g), std::to_string(width), std::to_string(tile.h),
-       std::to_string(tile.w)});
+      {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar"}, g,
+      operands);
   auto launch =
       make_launch(kernel, g, {{0}, {1, Access::write}, {2, Access::write}});
   set(launch, Constant::with_offsets, offsets != nullptr);
   set(launch, Constant::minimum, g.minimum);
-  return {over_windows(std::move(launch), g, width, tile), {}};
+  return {over_windows(std::move(launch), g, channels, tile), {}};
 }
 
 Plan plan_max_pool_scatter(
@@ -65,14 +132,11 @@ Plan plan_max_pool_scatter(
   if (backward_way(g) != Way::direct) {
     return plan_max_scatter_sweeps(g, offsets, dy, dx);
   }
-  auto width = vector_width(g.channels, {offsets, dy, dx});
-  auto tile = cover_tile(g, width);
-  auto kernel = instantiation(
-      "max_pool_scatter",
-      {type_name(dy.dtype), type_name(offsets.dtype), direct_index_type(g),
-       std::to_string(width), std::to_string(tile.w)});
+  auto [kernel, channels, tile] = over_covers_kernel(
+      "max_pool_scatter", {type_name(dy.dtype), type_name(offsets.dtype)}, g,
+      {offsets, dy, dx});
   auto launch = make_launch(kernel, g, {{0}, {1}, {2, Access::write}});
-  return {over_covers(std::move(launch), g, width, tile), {}};
+  return {over_covers(std::move(launch), g, channels, tile), {}};
 }
 
 Plan plan_max_pool_gather(
@@ -101,32 +165,28 @@ Plan plan_unpool_routes(const Geometry& g) {
 
 Plan plan_avg_pool(const Geometry& g, Operand x, Operand y) {
   auto width = vector_width(g.channels, {x, y});
-  if (auto way = forward_way(g, width); way != Way::direct) {
-    return plan_avg_sweeps(g, way, x, y);
+  if (auto split = window_split(g, width)) {
+    return plan_avg_lanes(g, *split, x, y);
   }
-  auto tile = window_tile(g, width);
-  auto kernel = instantiation(
-      "avg_pool",
-      {type_name(x.dtype), direct_index_type(g), std::to_string(width),
-       std::to_string(tile.h), std::to_string(tile.w)});
+  if (forward_way(g, width) != Way::direct) {
+    return plan_avg_sweeps(g, x, y);
+  }
+  auto [kernel, channels, tile] =
+      over_windows_kernel("avg_pool", {type_name(x.dtype)}, g, {x, y});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
   set_divisor(launch, g);
-  return {over_windows(std::move(launch), g, width, tile), {}};
+  return {over_windows(std::move(launch), g, channels, tile), {}};
 }
 
 Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {
   if (backward_way(g) != Way::direct) {
     return plan_avg_grad_sweeps(g, dy, dx);
   }
-  auto width = vector_width(g.channels, {dy, dx});
-  auto tile = cover_tile(g, width);
-  auto kernel = instantiation(
-      "avg_pool_grad",
-      {type_name(dy.dtype), direct_index_type(g), std::to_string(width),
-       std::to_string(tile.w)});
+  auto [kernel, channels, tile] =
+      over_covers_kernel("avg_pool_grad", {type_name(dy.dtype)}, g, {dy, dx});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
   set_divisor(launch, g);
-  return {over_covers(std::move(launch), g, width, tile), {}};
+  return {over_covers(std::move(launch), g, channels, tile), {}};
 }
 
 } // namespace mlx_pooling::metal

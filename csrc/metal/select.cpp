@@ -1,6 +1,9 @@
 #include "metal/select.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "metal/occupancy.h"
 
 // clang-format off
 //
@@ -11,13 +14,22 @@
 // small: at most 14   max_pool   max_pool_scatter   one launch, no memory but
 // loads (4 if one     avg_pool   avg_pool_grad      that of the results
 // pass would do)
+//   of few channels,  max_pool_  max_pool_scatter_  channels of neighbours fill
+//   which do not      flat       flat               vectors: as many loads as of
+//   fill vectors      avg_pool_  avg_pool_grad_     full ones, not one for each
+//   (runs.cpp)        flat       flat               channel
 // large, and passes   max_sweep  max_scatter_sweep  13/1: 5 loads, not 169; a
 // halve the loads     avg_sweep  avg_grad_sweep     launch and a temporary an
 //                                                   axis are worth it
-// large, and fewer    max_sweep  as above           few threads leave a GPU
-// than 2048 vectors   avg_sweep                     idle: one an input row or,
-// of outputs, of 8192                               where the input is but one
-// vectors and more                                  window, a chunk of it
+// of 16 taps or more  max_pool_  as above           few threads leave a GPU
+// and fewer than      lanes                         idle: 2 to 32 lanes of a
+// 2048 vectors of     avg_pool_                     simdgroup share a window,
+// outputs             lanes                         4 taps each or more
+//   of 256 or more,   the same,  as above           a launch over slices of the
+//   and more lanes    twice                         windows, and one over what
+//   than read 64                                    these leave, keep as many
+//   bytes of each                                   threads busy as there is
+//   position, or 32                                 work for
 //
 // a thread computes               because
 // ---------------------  -------  --------------------------------------------
@@ -28,6 +40,11 @@
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
 //                                 alike
 // inputs, backward       1 x 4    share the windows around them
+// all of few channels,   whole    2/2 loads 4 times 16 bytes for 16, C = 3 3.4
+//   forward or backward  vectors  at 3/1 and 7 at 3/2; where H overlaps 2 rows,
+//                                 where W does, or backward, twice as many
+//   more than 40         as above vectors of channels: too many registers; so
+//   elements                      are rows that adapt, whose windows differ
 // windows of a pass      to 32    all reach one column: two runs from there
 // inputs of a pass       to 32    share windows: at most 2 loads an array
 //
@@ -40,16 +57,12 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-// Fewer threads than this leave a GPU idle.
-#if !defined(MLX_POOLING_BUSY_THREADS)
-#define MLX_POOLING_BUSY_THREADS 8192
-#endif
-constexpr int64_t kBusyThreads = MLX_POOLING_BUSY_THREADS;
-constexpr int64_t kFewThreads = kBusyThreads / 4;
-
-constexpr int64_t kManyLoads = 32;   // for one thread
+constexpr int64_t kLaneLoads = 4;  // worth a lane
+constexpr int64_t kSliceLoads = 8; // for each lane of a simdgroup, worth slices
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
+constexpr int64_t kLeastTaps = 16;   // that are shared
+constexpr int64_t kNeighbours = 4;   // vectors read by lanes side by side
 constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
 constexpr int kStripElements = 32; // of a thread, kept in registers
 
@@ -57,17 +70,11 @@ constexpr Tile kCoverTile{1, 4};
 
 bool fits(Tile tile, int64_t h, int64_t w, int64_t threads) {
   return h >= tile.h && w >= tile.w &&
-      threads / (tile.h * tile.w) >= kBusyThreads;
+      threads / (tile.h * tile.w) >= busy_threads();
 }
 
 bool are_alike(const Axis& axis) {
   return !axis.adaptive && axis.dilation == 1;
-}
-
-bool shares_taps(const Axis& axis) {
-  // A tile's rows and columns are unrolled.
-  bool is_small = axis.kernel <= 8;
-  return are_alike(axis) && axis.kernel > axis.stride && is_small;
 }
 
 Tile ideal_window_tile(const Geometry& g, int width) {
@@ -143,13 +150,6 @@ bool are_better(const Geometry& g, double passes, double direct) {
       2 * passes <= direct;
 }
 
-bool is_whole(const Geometry& g) {
-  return std::all_of(g.axes.begin(), g.axes.end(), [](auto& axis) {
-    return axis.out == 1 && axis.kernel == axis.in && are_alike(axis) &&
-        axis.pad_lo == 0;
-  });
-}
-
 // A strip of that length or shorter, for `elements` arrays of `results`.
 Strip narrowed(int length, int64_t results, int64_t elements, int width) {
   Strip strip{length, std::min(width, kStripElements / length)};
@@ -157,10 +157,10 @@ Strip narrowed(int length, int64_t results, int64_t elements, int width) {
     auto strips = (results + strip.length - 1) / strip.length;
     return strips * (elements / strip.width);
   };
-  while (strip.width > 1 && threads() < kBusyThreads) {
+  while (strip.width > 1 && threads() < busy_threads()) {
     strip.width /= 2;
   }
-  while (strip.length > 1 && threads() < kBusyThreads) {
+  while (strip.length > 1 && threads() < busy_threads()) {
     strip.length /= 2;
   }
   return strip;
@@ -172,17 +172,45 @@ bool is_trivial(const Axis& axis) {
   return axis.kernel == 1 && axis.in == axis.out;
 }
 
+bool shares_taps(const Axis& axis) {
+  // A tile's rows and columns are unrolled.
+  bool is_small = axis.kernel <= 8;
+  return are_alike(axis) && axis.kernel > axis.stride && is_small;
+}
+
+int lanes_for(int64_t taps) {
+  auto most = std::max<int64_t>(taps / kLaneLoads, 1);
+  return std::min<int>(kLanes, std::bit_floor(static_cast<uint64_t>(most)));
+}
+
+std::optional<Split> window_split(const Geometry& g, int width) {
+  auto vectors = g.channels / width;
+  auto threads = g.outputs() * vectors;
+  int64_t taps = 1;
+  for (auto& axis : g.axes) {
+    taps *= std::min(axis.kernel, axis.in);
+  }
+  if (threads == 0 || threads >= few_threads() || taps < kLeastTaps) {
+    return std::nullopt;
+  }
+  auto wanted = std::bit_ceil(
+      static_cast<uint64_t>((few_threads() + threads - 1) / threads));
+  auto useful = std::bit_floor(static_cast<uint64_t>(taps / kLaneLoads));
+  auto shares = static_cast<int64_t>(std::min(wanted, useful));
+  // As many read 64 bytes of neighbouring channels, where there are.
+  auto neighbours = std::bit_floor(
+      static_cast<uint64_t>(std::min<int64_t>(vectors, kNeighbours)));
+  auto lanes = kLanes / static_cast<int64_t>(neighbours);
+  if (shares > lanes && taps >= kLanes * kSliceLoads) {
+    return Split{static_cast<int>(lanes), shares / lanes};
+  }
+  return Split{static_cast<int>(std::min<int64_t>(shares, kLanes)), 1};
+}
+
 Way forward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
   if (g.taps() >= kMostTaps) {
     return Way::direct;
-  }
-  auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
-  auto threads = g.outputs() * g.channels / width;
-  bool too_few = threads < kFewThreads && taps >= kManyLoads &&
-      threads * taps >= kBusyThreads;
-  if (too_few && is_whole(g)) {
-    return Way::chunks;
   }
   auto tile = ideal_window_tile(g, width);
   auto direct =
@@ -190,7 +218,7 @@ Way forward_way(const Geometry& g, int width) {
   auto passes = pass_traffic(g, true, [](auto& axis) {
     return window_loads(axis, ideal_window_strip(axis));
   });
-  return too_few || are_better(g, passes, direct) ? Way::axes : Way::direct;
+  return are_better(g, passes, direct) ? Way::axes : Way::direct;
 }
 
 Way backward_way(const Geometry& g) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "geometry.h"
 
 namespace mlx_pooling::metal {
@@ -8,13 +10,28 @@ namespace mlx_pooling::metal {
 enum class Way {
   direct, // one launch: a thread looks at all of a window
   axes,   // one launch for each axis
-  chunks, // all positions as one axis: a launch over chunks, one over results
 };
 
 // Whether an axis is left as it is.
 bool is_trivial(const Axis& axis);
 
-// `width` channels are in a vector.
+// Lanes of a simdgroup.
+inline constexpr int kLanes = 32;
+
+// How the taps of a window are shared out: to lanes of a simdgroup, and before
+// that to slices, which take a launch more.
+struct Split {
+  int lanes;
+  int64_t slices;
+};
+
+// None where there are threads enough, or too few taps. `width` channels are in
+// a vector.
+std::optional<Split> window_split(const Geometry& g, int width);
+
+// That share so many taps.
+int lanes_for(int64_t taps);
+
 Way forward_way(const Geometry& g, int width);
 Way backward_way(const Geometry& g);
 
@@ -25,6 +42,10 @@ struct Tile {
 };
 
 inline constexpr int kLongestTile = 4;
+
+// Whether neighbouring windows along an axis overlap so that one tile of them
+// saves loads.
+bool shares_taps(const Axis& axis);
 
 Tile window_tile(const Geometry& g, int width);
 Tile cover_tile(const Geometry& g, int width);

@@ -1,7 +1,6 @@
 #include "metal/sweeps.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "metal/launches.h"
 
@@ -85,38 +84,12 @@ std::vector<Pass> passes_over_axes(
   return passes;
 }
 
-// Over chunks of all positions, and over what these leave; about as many.
-std::vector<Pass> passes_over_chunks(const Geometry& g) {
-  auto positions = g.inputs() / g.batch;
-  auto size = static_cast<int64_t>(std::ceil(std::sqrt(positions)));
-  auto chunks = kUnitAxis;
-  chunks.in = positions;
-  chunks.kernel = chunks.stride = size;
-  chunks.out = ceil_div(positions, size);
-  auto rest = kUnitAxis;
-  rest.in = rest.kernel = chunks.out;
-  std::vector<Pass> passes;
-  for (auto& axis : {chunks, rest}) {
-    auto view = g;
-    view.axes = {kUnitAxis, kUnitAxis, axis};
-    passes.push_back(
-        {view, g.batch, shape_of({g.batch, axis.out, g.channels})});
-  }
-  return passes;
-}
-
-std::vector<Pass> forward_passes(const Geometry& g, Way way, Order order) {
-  return way == Way::chunks ? passes_over_chunks(g)
-                            : passes_over_axes(g, order, &Axis::in, &Axis::out);
+std::vector<Pass> forward_passes(const Geometry& g, Order order) {
+  return passes_over_axes(g, order, &Axis::in, &Axis::out);
 }
 
 std::vector<Pass> backward_passes(const Geometry& g) {
   return passes_over_axes(g, kFromColumns, &Axis::out, &Axis::in);
-}
-
-// What passes leave to each other: the geometry counts the parts of complex64.
-mx::Dtype sum_dtype(mx::Dtype dtype) {
-  return mx::issubdtype(dtype, mx::inexact) ? mx::float32 : dtype;
 }
 
 // An array of a plan, as a launch sees it.
@@ -158,8 +131,7 @@ struct Sums {
   const char* kernel;
   Strip (*strip)(const Axis& axis, int64_t elements, int width);
   int64_t Axis::* results;
-  const Pass* dividing; // by the divisors of `divided`
-  const Geometry* divided;
+  const Pass* dividing;
 };
 
 Plan plan_sums(
@@ -182,7 +154,7 @@ Plan plan_sums(
     launch.params.divisor = 1;
     set(launch, Constant::uniform_divisor, true);
     if (&pass == sums.dividing) {
-      set_divisor(launch, *sums.divided);
+      set_divisor(launch, pass.view);
     }
     append(plan, over_strips(launch, pass, strip, sums.results));
     from = to;
@@ -193,9 +165,9 @@ Plan plan_sums(
 } // namespace
 
 Plan plan_max_sweeps(
-    const Geometry& g, Way way, Operand x, Operand y, const Operand* offsets) {
+    const Geometry& g, Operand x, Operand y, const Operand* offsets) {
   Plan plan;
-  auto passes = forward_passes(g, way, kFromColumns);
+  auto passes = forward_passes(g, kFromColumns);
   Numbered from{0, x};
   int taps_from = kNoArray;
   int64_t column_taps = 1;
@@ -270,20 +242,18 @@ Plan plan_max_scatter_sweeps(
   return plan;
 }
 
-Plan plan_avg_sweeps(const Geometry& g, Way way, Operand x, Operand y) {
-  auto passes = forward_passes(g, way, kFromDepth);
+Plan plan_avg_sweeps(const Geometry& g, Operand x, Operand y) {
+  auto passes = forward_passes(g, kFromDepth);
   auto& last = passes.back();
-  auto& divided = way == Way::chunks ? g : last.view;
   return plan_sums(
-      {"avg_sweep", window_strip, &Axis::out, &last, &divided}, passes, x, y);
+      {"avg_sweep", window_strip, &Axis::out, &last}, passes, x, y);
 }
 
 Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx) {
   auto passes = backward_passes(g);
   auto& first = passes.front();
   return plan_sums(
-      {"avg_grad_sweep", cover_strip, &Axis::in, &first, &first.view}, passes,
-      dy, dx);
+      {"avg_grad_sweep", cover_strip, &Axis::in, &first}, passes, dy, dx);
 }
 
 } // namespace mlx_pooling::metal

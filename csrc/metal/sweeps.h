@@ -11,12 +11,12 @@ namespace mlx_pooling::metal {
 // other way, or back.
 
 Plan plan_max_sweeps(
-    const Geometry& g, Way way, Operand x, Operand y, const Operand* offsets);
+    const Geometry& g, Operand x, Operand y, const Operand* offsets);
 
 Plan plan_max_scatter_sweeps(
     const Geometry& g, Operand offsets, Operand dy, Operand dx);
 
-Plan plan_avg_sweeps(const Geometry& g, Way way, Operand x, Operand y);
+Plan plan_avg_sweeps(const Geometry& g, Operand x, Operand y);
 
 Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx);
 

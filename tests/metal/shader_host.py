@@ -88,6 +88,11 @@ def run_shaders(run: bool, order: str = "forward") -> None:
     library().run_shaders(run, ORDERS.index(order))
 
 
+def plan_as_released(released: bool = True) -> None:
+    """Take the plans of a Mac, or those that give small arrays what large ones get."""
+    library().plan_as_released(released)
+
+
 def take_records() -> list[dict]:
     """Return what the launches since the last call did."""
     mx.synchronize()
@@ -98,23 +103,32 @@ def is_backward(record: dict) -> bool:
     return re.match("max_pool_scatter|max_scatter|avg_(pool_)?grad", record["kernel"])
 
 
+def result_of(record: dict) -> dict:
+    """The traffic of the result; offsets come after it."""
+    return next(buffer for buffer in record["buffers"] if buffer["stores"])
+
+
+def loads_of(record: dict) -> int:
+    return sum(buffer["loads"] for buffer in record["buffers"])
+
+
 def loads_per_vector(records: list[dict]) -> float:
-    """Vectors loaded to one vector of the last launch's result.
+    """Vectors loaded to one vector of the last launch's result, of whatever width.
 
     Those of earlier passes count for what they leave, which may be more or less.
     """
-
-    def result(record: dict) -> dict:
-        # Offsets, where a forward kernel writes them, are stored as often as y.
-        return max(record["buffers"], key=lambda buffer: buffer["stores"])
-
-    stored = result(records[-1])["bytes"]
+    stored = result_of(records[-1])["bytes"]
     return sum(
-        sum(buffer["loads"] for buffer in record["buffers"])
-        / result(record)["stores"]
-        * (result(record)["bytes"] / stored)
+        loads_of(record)
+        / result_of(record)["stores"]
+        * (result_of(record)["bytes"] / stored)
         for record in records
     )
+
+
+def loads_per_16_bytes(records: list[dict]) -> float:
+    """Loads to 16 bytes of the last launch's result: narrow vectors take more."""
+    return 16 * sum(map(loads_of, records)) / result_of(records[-1])["bytes"]
 
 
 def environment(site: Path, cache: Path) -> dict[str, str]:

@@ -99,11 +99,13 @@ def scatter_sweeps(name: str) -> list[str]:
     ]
 
 
-def avg_sweeps(name: str, types: tuple[str, ...]) -> list[str]:
+def avg_sweeps(
+    name: str, types: tuple[str, ...], strips: tuple[str, ...] = STRIPS
+) -> list[str]:
     return [
         f"{name}<{a}, {b}, {index}, {v}, {strip}>"
         for a, b in passes(types)
-        for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, STRIPS)
+        for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, strips)
     ]
 
 
@@ -115,8 +117,38 @@ def gather_kernels() -> list[str]:
     ]
 
 
+# Of few channels: vector width, channels, tile and, of W, kernel, stride and dilation.
+WINDOW_RUNS = (
+    *("4, 1, 1, 4, 2, 2, 1", "4, 3, 2, 8, 3, 2, 1"),
+    *("8, 20, 1, 2, 2, 2, 1", "16, 6, 1, 8, 2, 1, 2"),
+)
+# Widths read and stored, channels, tile and the windows around it.
+COVER_RUNS = ("2, 4, 1, 4, 2", "4, 4, 3, 8, 4", "8, 8, 20, 2, 1", "16, 16, 6, 8, 4")
+
+
+def flat_kernels(
+    name: str, types: Iterable[str], runs: tuple[str, ...], offsets: Iterable[str] = ()
+) -> list[str]:
+    found = []
+    for t, o, index, run in product(types, offsets or [""], INDEX, runs):
+        width = int(run.split(", ")[1 if runs is COVER_RUNS else 0])
+        if width * max(ELEMENTS[t], OFFSETS.get(o, 1)) <= 16:
+            found.append(f"{name}<{t}, {o + ', ' if o else ''}{index}, {run}>")
+    return found
+
+
+LANES = ("1", "2", "32")
+
 FAMILIES = {
     "max_pool": max_kernels("max_pool", WINDOW_TILES),
+    "max_pool_flat": flat_kernels("max_pool_flat", ELEMENTS, WINDOW_RUNS, OFFSETS),
+    "max_pool_scatter_flat": flat_kernels(
+        "max_pool_scatter_flat", ELEMENTS, COVER_RUNS, OFFSETS
+    ),
+    "max_pool_lanes": max_kernels("max_pool_lanes", LANES),
+    "avg_pool_lanes": avg_sweeps("avg_pool_lanes", (*FLOATS, *SUMMED), LANES),
+    "avg_pool_flat": flat_kernels("avg_pool_flat", (*FLOATS, *SUMMED), WINDOW_RUNS),
+    "avg_pool_grad_flat": flat_kernels("avg_pool_grad_flat", FLOATS, COVER_RUNS),
     "max_sweep": max_kernels("max_sweep", STRIPS),
     "max_pool_scatter": max_kernels("max_pool_scatter", COVER_TILES),
     "max_scatter_sweep": scatter_sweeps("max_scatter_sweep"),
@@ -136,6 +168,9 @@ SAMPLES = [
     "max_pool<uint, uint, long, 1, 1, 1>",
     "max_sweep<float, ushort, int, 4, 8>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
+    "max_pool_flat<half, uchar, int, 8, 3, 1, 8, 2, 2, 1>",
+    "max_pool_lanes<ulong, uint, long, 2, 8>",
+    "avg_pool_grad_flat<float, long, 4, 4, 3, 4, 2>",
     "max_pool_gather<ushort, uint, int>",
     "unpool_claim<int>",
     "unpool_settle<long>",
@@ -153,6 +188,7 @@ ATTRIBUTES = {
     "function_constant",
     "host_name",
     "kernel",
+    "thread_index_in_simdgroup",
     "thread_position_in_grid",
 }
 KEYWORDS = {
@@ -254,6 +290,10 @@ FAULTS = {
     "C-style cast": (
         *("= offset;", "= (uint)offset;"),
         "old-style cast",
+    ),
+    "shuffle of 64 bits": (
+        *("simd_shuffle_xor(uint(v), mask)", "simd_shuffle_xor(v, mask)"),
+        "'simd_shuffle_xor' is ambiguous",
     ),
     "unused variable": ("  Best<T, V> best;", "  int i; Best<T, V> best;", "unused"),
     "comparison of signs": (
@@ -373,7 +413,7 @@ def unlisted_tokens(source: str) -> set[str]:
     return (
         (attributes - ATTRIBUTES)
         | (words & EVERY_KEYWORD - KEYWORDS)
-        | (reserved - {"__METAL_VERSION__", "__VA_ARGS__"})
+        | (reserved - {"_Pragma", "__METAL_VERSION__", "__VA_ARGS__"})
         | (directives - {"define", "else", "endif", "ifdef", "ifndef", "include"})
     )
 

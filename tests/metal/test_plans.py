@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -107,8 +108,26 @@ def int64s(*values: int) -> ctypes.Array:
     return (ctypes.c_int64 * len(values))(*values)
 
 
+def is_flat(launch: dict) -> bool:
+    """Whether a thread moves all channels of the columns of its tile at once."""
+    return "_flat<" in launch["kernel"]
+
+
+def flat_arguments(launch: dict) -> tuple[str, int, int, int, int]:
+    """Type of indices, vector width, channels, and rows and columns of a tile."""
+    index, sizes = re.search(r"(int|long), ([\d, ]+)>$", launch["kernel"]).groups()
+    sizes = list(map(int, sizes.split(", ")))
+    if "grad" in launch["kernel"] or "scatter" in launch["kernel"]:
+        _, width, channels, columns, _ = sizes
+        return index, width, channels, 1, columns
+    return index, *sizes[:4]
+
+
 def template_arguments(launch: dict) -> tuple[str, int, int, int]:
-    """The type of indices, the vector width, and the rows and columns of a tile."""
+    """The type of indices, channels of a thread, and rows and columns of its tile."""
+    if is_flat(launch):
+        index, _, *sizes = flat_arguments(launch)
+        return index, *sizes
     pattern = r"(int|long)(?:, (\d+)(?:, (\d+))?, (\d+))?>$"
     index, *sizes = re.search(pattern, launch["kernel"]).groups(default="1")
     return index, *map(int, sizes)
@@ -150,11 +169,28 @@ def vector_faults(launches: list[dict], shape: Shape) -> list[str]:
     size = SIZES[shape.dtype]
     faults = []
     for launch in launches:
+        if is_flat(launch):
+            faults += run_faults(launch, shape)
+            continue
         _, width, *_ = template_arguments(launch)
         bytes_moved = width * size
         starts = (shape.byte_offset, shape.channels * size)
         if bytes_moved > 16 or any(start % bytes_moved for start in starts):
             faults.append(f"vectors of {bytes_moved} bytes at multiples of {starts}")
+    return faults
+
+
+def run_faults(launch: dict, shape: Shape) -> list[str]:
+    """At most 16 bytes, at multiples of a quarter of that; whole ones in a tile."""
+    _, width, channels, _, columns = flat_arguments(launch)
+    size = SIZES[shape.dtype]
+    faults = []
+    if channels * columns % width:
+        faults.append(f"{channels * columns} elements in vectors of {width}")
+    starts = [channels * length for length in (launch["in"][2], launch["out"][2])]
+    starts = [shape.byte_offset, *(size * start for start in starts)]
+    if width * size > 16 or any(start % (width * size // 4) for start in starts):
+        faults.append(f"vectors of {width * size} bytes at multiples of {starts}")
     return faults
 
 
@@ -201,7 +237,48 @@ def pass_faults(launches: list[dict], op: str) -> list[str]:
     return faults
 
 
+def shares_taps(launch: dict) -> bool:
+    return "_lanes<" in launch["kernel"]
+
+
+def reads_slices(launch: dict) -> bool:
+    return bool(launch["constants"][-1])
+
+
+def share_faults(launches: list[dict], shape: Shape) -> list[str]:
+    """Whole simdgroups for each output and slice; rows add up, for both steps."""
+    *planes, rows, columns = (1, *shape.geometry.output)
+    faults = []
+    next_row = [0, 0]
+    for launch in launches:
+        index, width, _, lanes = template_arguments(launch)
+        x, y, z = launch["grid"]
+        vectors = shape.channels // width
+        slices = 1 if reads_slices(launch) else launch["slices"]
+        if x != -(-vectors * lanes // 32) * 32 or launch["threadgroup"][0] % 32:
+            faults.append(f"{x} threads for {vectors} vectors, {lanes} lanes each")
+        if y != slices * columns:
+            faults.append(f"{y} threads for {slices} slices of {columns} columns")
+        if launch["first_row"] != next_row[reads_slices(launch)]:
+            faults.append(f"rows from {launch['first_row']}")
+        next_row[reads_slices(launch)] += z
+        elements = slices * shape.channels * shape.batch * math.prod(planes)
+        if index == "int" and elements * rows * columns > LARGEST:
+            faults.append("32-bit indices")
+    all_rows = shape.batch * math.prod(planes) * rows
+    if set(next_row) - {0} != {all_rows}:
+        faults.append(f"{next_row} rows")
+    return faults
+
+
 def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    if any(map(shares_taps, launches)):
+        return [
+            *grid_faults(launches),
+            *share_faults(launches, shape),
+            *vector_faults(launches, shape),
+            *index_faults(launches, op, shape),
+        ]
     if any(map(is_pass, launches)):
         return [*grid_faults(launches), *pass_faults(launches, op)]
     return [
@@ -245,10 +322,86 @@ def test_vectors_are_as_wide_as_is_legal(
     library: ctypes.CDLL, dtype: str, channels: int
 ):
     shape = Shape(plane(9, 3, 1, 1), 2, channels, dtype)
-    widest = min(16 // SIZES[dtype], channels & -channels)
+    full, divides = 16 // SIZES[dtype], channels & -channels
     for op in ("max_pool", "max_pool_scatter"):
         for launch in make_plan(library, op, shape):
-            assert template_arguments(launch)[1] == widest
+            if is_flat(launch):
+                # Of more than 40 elements none are: all are kept in registers.
+                assert divides < flat_arguments(launch)[1] <= min(full, 4 * divides)
+            else:
+                assert template_arguments(launch)[1] == min(full, divides)
+
+
+# Vector widths forward, where rows of 32 begin at multiples of many elements, and
+# backward, where windows begin anywhere.
+FEW_CHANNELS = [
+    (1, "float32", 4, 4),
+    (3, "float32", 4, 4),
+    (6, "float32", 4, 4),
+    (1, "float16", 8, 4),
+    (3, "float16", 8, 4),
+    (20, "float16", 8, 8),
+    (3, "uint8", 8, 4),
+    (4, "uint8", 16, 16),
+]
+
+
+@pytest.mark.parametrize(("channels", "dtype", "forward", "backward"), FEW_CHANNELS)
+def test_few_channels_are_moved_as_runs(
+    library: ctypes.CDLL, channels: int, dtype: str, forward: int, backward: int
+):
+    shape = Shape(plane((30, 32), 2), 8, channels, dtype)
+    for op, width in (("max_pool", forward), ("max_pool_scatter", backward)):
+        (launch,) = make_plan(library, op, shape)
+        assert is_flat(launch)
+        assert flat_arguments(launch)[1] == width
+
+
+@pytest.fixture
+def released(library: ctypes.CDLL) -> Iterator[None]:
+    library.plan_as_released(True)
+    yield
+    library.plan_as_released(False)
+
+
+# Windows of few outputs: the least threads of the launch that reads the input.
+FEW_OUTPUTS = {
+    "64 channels": (Shape(plane(8, 8), 1, 64), 256),
+    "512 channels": (Shape(plane(7, 7), 1, 512), 1024),
+    "2048 channels": (Shape(plane(7, 7), 1, 2048), 2048),
+    "512 channels, batch of 4": (Shape(plane(7, 7), 4, 512), 2048),
+    "many positions": (Shape(plane(56, 56), 1, 64), 2048),
+    "one channel": (Shape(plane(224, 224), 1, 1), 2048),
+    "half types": (Shape(plane(56, 56), 1, 64, "float16"), 2048),
+    "windows of 32": (Shape(plane(64, 32, 32), 1, 8), 2048),
+    "clipped windows": (Shape(plane(64, 32, 32, 16), 1, 8), 2048),
+    "clip of a film": (Shape(geometry((8, 14, 14), (8, 14, 14)), 1, 64), 2048),
+    "sound": (Shape(geometry((16000,), 16000), 1, 4), 2048),
+}
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("name", FEW_OUTPUTS)
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_few_outputs_keep_many_threads_busy(library: ctypes.CDLL, op: str, name: str):
+    shape, threads = FEW_OUTPUTS[name]
+    launches = make_plan(library, op, shape)
+    assert all(map(shares_taps, launches))
+    assert math.prod(launches[0]["grid"]) >= threads
+    assert faults(launches, op, shape) == []
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        (Shape(plane(7, 7), 8, 2048), "threads enough"),
+        (Shape(plane(28, 3, 1, 1), 1, 1), "few taps"),
+    ],
+    ids=str,
+)
+def test_windows_that_need_no_lanes(library: ctypes.CDLL, shape: Shape, why: str):
+    assert not any(map(shares_taps, make_plan(library, "max_pool", shape))), why
 
 
 # A change of one launch, and what is said about it.
@@ -275,6 +428,26 @@ def test_a_planted_fault_is_found(library: ctypes.CDLL, name: str):
     (launch,) = make_plan(library, "max_pool", shape)
     assert template_arguments(launch) == ("int", 4, 2, 4)
     assert message in faults([launch | change], "max_pool", shape)
+
+
+SHARE_FAULTS = {
+    "part of a simdgroup": ({"grid": [24, 16, 1]}, "24 threads for 2 vectors"),
+    "threadgroup": ({"threadgroup": [16, 1, 1]}, "32 threads for 2 vectors"),
+    "slices": ({"grid": [32, 15, 1]}, "15 threads for 16 slices of 1 columns"),
+    "rows": ({"grid": [32, 16, 2]}, "[2, 1] rows"),
+}
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("name", SHARE_FAULTS)
+def test_a_planted_fault_of_shared_windows_is_found(library: ctypes.CDLL, name: str):
+    shape = Shape(plane(32, 32), 1, 8)
+    change, message = SHARE_FAULTS[name]
+    first, second = make_plan(library, "max_pool", shape)
+    assert (first["grid"], first["slices"]) == ([32, 16, 1], 16)
+    assert faults([first, second], "max_pool", shape) == []
+    found = faults([first | change, second], "max_pool", shape)
+    assert any(message in fault for fault in found)
 
 
 def test_a_narrow_index_is_found(library: ctypes.CDLL):

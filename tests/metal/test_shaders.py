@@ -58,11 +58,23 @@ RUNS = {
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
     "other windows": Run(("metal/on_host/test_other_windows.py",)),
+    "few channels": Run(("metal/on_host/test_flat.py",)),
+    "few outputs": Run(("metal/on_host/test_lanes.py",)),
     "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),
     "watch": Run(("metal/on_host/test_watch.py",)),
     "sanitized passes": Run(
         ("metal/on_host/test_sweeps.py",),
         leaving_out="bool or int16 or int32 or int64 or float16 or complex64",
+        sanitized=True,
+    ),
+    "sanitized, few channels": Run(
+        ("metal/on_host/test_flat.py",),
+        leaving_out="averages or every_type or test_loads or begins_at",
+        sanitized=True,
+    ),
+    "sanitized, few outputs": Run(
+        ("metal/on_host/test_lanes.py",),
+        leaving_out="planted or every_type or test_threads",
         sanitized=True,
     ),
     "sanitized": Run(

@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "host_encoder.h"
 #include "metal/library.h"
+#include "metal/occupancy.h"
 #include "metal/plan.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -89,6 +90,14 @@ Settings& settings() {
   return settings;
 }
 
+int64_t busy_threads() {
+  return settings().as_released ? kBusyThreads : 16;
+}
+
+int64_t few_threads() {
+  return settings().as_released ? kFewThreads : 4;
+}
+
 namespace {
 
 template <typename Values>
@@ -115,7 +124,8 @@ void write_members(std::ostream& out, const Launch& launch) {
   out << ", \"out\": ";
   write_list(out, launch.params.out);
   out << ", \"channels\": " << launch.params.channels
-      << ", \"first_row\": " << launch.params.first_row;
+      << ", \"first_row\": " << launch.params.first_row
+      << ", \"slices\": " << launch.params.slices;
 }
 
 void write(std::ostream& out, const Launch& launch) {
@@ -196,6 +206,10 @@ EXPORTED void run_shaders(bool run, int order) {
   auto& settings = metal::settings();
   settings.run_shaders = run;
   settings.order = static_cast<metal::Order>(order);
+}
+
+EXPORTED void plan_as_released(bool as_released) {
+  metal::settings().as_released = as_released;
 }
 
 // The launches since the last call, as JSON.

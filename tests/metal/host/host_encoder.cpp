@@ -23,6 +23,7 @@
 #include "metal/encoder.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
+#include "simdgroup.h"
 
 namespace mlx_pooling::metal {
 
@@ -37,14 +38,18 @@ struct Position {
 
 enum class Kind : int { read, write, atomic };
 
-using Report = void (*)(const void* address, size_t size, Kind kind);
+// `alignment` is what the type of the access demands.
+using Report =
+    void (*)(const void* address, size_t size, size_t alignment, Kind kind);
 
 // A compiled launch.
 struct Shader {
+  bool has_lanes; // knows its simdgroup
   void (*set_report)(Report);
+  void (*set_exchange)(uint32_t (*)(uint32_t value, uint32_t mask));
   void (*set_constants)(const int32_t*);
   bool (*is_constant)(const void*);
-  void (*run)(void* const* buffers, Position at);
+  void (*run)(void* const* buffers, Position at, uint32_t lane);
 };
 
 std::string env(const char* name, const std::string& otherwise) {
@@ -70,13 +75,13 @@ bool watches() {
 const char* kReports = R"(
 #define UNWATCHED __attribute__((no_sanitize("thread")))
 enum class Kind : int { read, write, atomic };
-static void (*report)(const void*, size_t, Kind);
+static void (*report)(const void*, size_t, size_t, Kind);
 #define REPORT(size)                                   \
   UNWATCHED void __tsan_read##size(const void* p) {    \
-    report(p, size, Kind::read);                       \
+    report(p, size, size, Kind::read);                 \
   }                                                    \
   UNWATCHED void __tsan_write##size(const void* p) {   \
-    report(p, size, Kind::write);                      \
+    report(p, size, size, Kind::write);                \
   }
 extern "C" {
 void __tsan_init() {}
@@ -87,16 +92,24 @@ REPORT(2)
 REPORT(4)
 REPORT(8)
 REPORT(16)
+// Of types with less alignment: packed vectors, which have that of a quarter.
 UNWATCHED void __tsan_read_range(const void* p, size_t size) {
-  report(p, size, Kind::read);
+  report(p, size, size < 4 ? 1 : size / 4, Kind::read);
 }
 UNWATCHED void __tsan_write_range(const void* p, size_t size) {
-  report(p, size, Kind::write);
+  report(p, size, size < 4 ? 1 : size / 4, Kind::write);
 }
 UNWATCHED void report_atomic(const void* p) {
-  report(p, 4, Kind::atomic);
+  report(p, 4, 4, Kind::atomic);
 }
-UNWATCHED void set_report(void (*to)(const void*, size_t, Kind)) {
+static uint32_t (*exchange)(uint32_t, uint32_t);
+UNWATCHED uint32_t exchange_words(uint32_t value, uint32_t mask) {
+  return exchange(value, mask);
+}
+UNWATCHED void set_exchange(uint32_t (*to)(uint32_t, uint32_t)) {
+  exchange = to;
+}
+UNWATCHED void set_report(void (*to)(const void*, size_t, size_t, Kind)) {
   report = to;
 }
 }
@@ -112,6 +125,14 @@ struct Buffer {
 };
 )";
 
+const char* kLaneAttribute = "[[thread_index_in_simdgroup]]";
+
+std::string signature_of(const Launch& launch, const std::string& source) {
+  auto name = launch.kernel.substr(0, launch.kernel.find('<'));
+  auto signature = source.substr(source.find("[[kernel]] void " + name + "("));
+  return signature.substr(0, signature.find(") {"));
+}
+
 // C++ that gives constants and buffers their values, by the indices that the
 // source itself declares.
 std::string entry_points(const Launch& launch, const std::string& source) {
@@ -122,21 +143,24 @@ std::string entry_points(const Launch& launch, const std::string& source) {
     assignments += match.str(1) + " = values[" + match.str(2) + "];\n";
     addresses += " || p == &" + match.str(1);
   }
-  auto name = launch.kernel.substr(0, launch.kernel.find('<'));
-  auto signature = source.substr(source.find("[[kernel]] void " + name + "("));
-  signature = signature.substr(0, signature.find(") {"));
+  for (auto& match : matches(source, R"(constant \w+ (\w+) = )")) {
+    addresses += " || p == &" + match.str(1);
+  }
+  auto signature = signature_of(launch, source);
   std::string arguments;
   for (auto& match : matches(signature, R"(\[\[buffer\((\d+)\))")) {
     arguments += "Buffer{buffers[" + match.str(1) + "]}, ";
   }
+  bool has_lanes = signature.find(kLaneAttribute) != std::string::npos;
   return kReports +
       ("extern \"C\" {\nUNWATCHED void set_constants(const int32_t* values) "
        "{\n" +
        assignments +
        "}\nUNWATCHED bool is_constant(const void* p) {\nreturn false" +
        addresses + ";\n}\n" +
-       "UNWATCHED void run(void* const* buffers, uint3 at) {\n" +
-       launch.kernel + "(" + arguments + "at);\n}\n}\n");
+       "UNWATCHED void run(void* const* buffers, uint3 at, uint lane) {\n" +
+       "(void)lane;\n" + launch.kernel + "(" + arguments + "at" +
+       (has_lanes ? ", lane" : "") + ");\n}\n}\n");
 }
 
 void run_command(const std::string& command) {
@@ -172,7 +196,8 @@ std::string host_library() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void access(const void* address, size_t size, Kind kind);
+void access(const void* address, size_t size, size_t alignment, Kind kind);
+uint32_t exchange(uint32_t value, uint32_t mask);
 
 // The source of a launch with the fault that a test plants: "text => faulty".
 std::string faulty_source(const Launch& launch, const std::string& fault) {
@@ -200,6 +225,7 @@ Shader load(const Launch& launch) {
     return it->second;
   }
   auto source = faulty_source(launch, fault);
+  auto signature = signature_of(launch, source);
   source += entry_points(launch, source);
   auto flags = env("MLX_POOLING_SHADER_FLAGS", kWatched);
   auto hash = std::hash<std::string>{}(source + flags + host_library());
@@ -215,15 +241,18 @@ Shader load(const Launch& launch) {
     throw std::runtime_error(dlerror());
   }
   Shader shader;
+  shader.has_lanes = signature.find(kLaneAttribute) != std::string::npos;
   auto resolve = [&](auto& function, const char* symbol) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
         dlsym(handle, symbol));
   };
   resolve(shader.set_report, "set_report");
+  resolve(shader.set_exchange, "set_exchange");
   resolve(shader.set_constants, "set_constants");
   resolve(shader.is_constant, "is_constant");
   resolve(shader.run, "run");
   shader.set_report(access);
+  shader.set_exchange(exchange);
   return loaded[key] = shader;
 }
 
@@ -271,6 +300,9 @@ struct Watch {
 Watch watch;
 
 [[noreturn]] void stop(const std::string& error) {
+  if (simdgroup().is_running()) {
+    simdgroup().abandon(error);
+  }
   watch.error = error;
   std::longjmp(watch.stop, 1);
 }
@@ -303,7 +335,7 @@ std::string fault(Access access, Kind kind) {
   return kind == Kind::write ? "" : "read of an output";
 }
 
-void access(const void* address, size_t size, Kind kind) {
+void access(const void* address, size_t size, size_t alignment, Kind kind) {
   auto* at = static_cast<const char*>(address);
   for (auto& bound : *watch.bound) {
     if (at < bound.data() || at >= bound.data() + bound.bytes) {
@@ -312,7 +344,7 @@ void access(const void* address, size_t size, Kind kind) {
     if (at + size > bound.data() + bound.bytes) {
       stop("access past the end of a buffer");
     }
-    if (reinterpret_cast<uintptr_t>(at) % size != 0) {
+    if (reinterpret_cast<uintptr_t>(at) % alignment != 0) {
       stop("misaligned access of " + std::to_string(size) + " bytes");
     }
     if (auto error = fault(bound.binding.access, kind); !error.empty()) {
@@ -333,9 +365,20 @@ void access(const void* address, size_t size, Kind kind) {
   }
 }
 
+uint32_t exchange(uint32_t value, uint32_t mask) {
+  if (!simdgroup().is_running()) {
+    stop("shuffle of a thread that does not know its lane");
+  }
+  return simdgroup().exchange(value, mask);
+}
+
+uint64_t count_of(Size size) {
+  return uint64_t{size[0]} * size[1] * size[2];
+}
+
 void in_order(
     Size grid, Order order, const std::function<void(Position)>& visit) {
-  uint64_t count = uint64_t{grid[0]} * grid[1] * grid[2];
+  auto count = count_of(grid);
   std::vector<uint64_t> sequence(count);
   std::iota(sequence.begin(), sequence.end(), 0);
   if (order == Order::reverse) {
@@ -351,6 +394,45 @@ void in_order(
   }
 }
 
+// The threads of a threadgroup: at the far ends of the grid it has fewer.
+std::vector<Position> threads_in(const Launch& launch, Position group) {
+  std::array<uint32_t, 3> at{group.x, group.y, group.z};
+  Size size;
+  for (int i = 0; i < 3; ++i) {
+    at[i] *= launch.threadgroup[i];
+    size[i] = std::min(launch.threadgroup[i], launch.grid[i] - at[i]);
+  }
+  std::vector<Position> threads;
+  in_order(size, Order::forward, [&](Position inside) {
+    threads.push_back({at[0] + inside.x, at[1] + inside.y, at[2] + inside.z});
+  });
+  return threads;
+}
+
+// Simdgroups are consecutive threads of a threadgroup: along x, then y and z.
+void run_simdgroups(const Launch& launch, Shader shader, void* const* buffers) {
+  constexpr size_t lanes = Simdgroup::kLanes;
+  auto order = settings().order;
+  Size groups;
+  for (int i = 0; i < 3; ++i) {
+    auto size = launch.threadgroup[i];
+    groups[i] = (launch.grid[i] + size - 1) / size;
+  }
+  in_order(groups, order, [&](Position group) {
+    auto threads = threads_in(launch, group);
+    for (size_t first = 0; first < threads.size(); first += lanes) {
+      auto count = std::min(lanes, threads.size() - first);
+      auto error =
+          simdgroup().run(count, order == Order::reverse, [&](uint32_t lane) {
+            shader.run(buffers, threads[first + lane], lane);
+          });
+      if (!error.empty()) {
+        stop(error);
+      }
+    }
+  });
+}
+
 void check_all_written(const Bound& bound) {
   auto missing = std::find(bound.writers.begin(), bound.writers.end(), 0);
   if (missing != bound.writers.end()) {
@@ -360,8 +442,8 @@ void check_all_written(const Bound& bound) {
 }
 
 void check_limits(const Launch& launch) {
-  auto [x, y, z] = launch.threadgroup;
-  if (uint64_t{x} * y * z > 1024 || x * y * z == 0) {
+  auto count = count_of(launch.threadgroup);
+  if (count > 1024 || count == 0) {
     watch.error = "threadgroup of illegal size";
   }
 }
@@ -382,9 +464,13 @@ void execute(const Launch& launch, std::vector<Binding> bindings) {
   check_limits(launch);
   shader.set_constants(launch.constants.data());
   if (watch.error.empty() && setjmp(watch.stop) == 0) {
-    in_order(launch.grid, settings().order, [&](Position at) {
-      shader.run(buffers.data(), at);
-    });
+    if (shader.has_lanes) {
+      run_simdgroups(launch, shader, buffers.data());
+    } else {
+      in_order(launch.grid, settings().order, [&](Position at) {
+        shader.run(buffers.data(), at, 0);
+      });
+    }
   }
   Record record{launch, {}, watch.error};
   for (auto& b : bound) {

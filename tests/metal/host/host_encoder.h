@@ -26,6 +26,7 @@ enum class Order { forward, reverse, shuffled };
 struct Settings {
   bool run_shaders = false; // instead of the CPU kernels
   Order order = Order::forward;
+  bool as_released = false; // plans are those of a Mac, not of small arrays
   std::vector<Record> records;
 };
 

@@ -3,15 +3,14 @@
 set(host "${CMAKE_CURRENT_LIST_DIR}")
 target_sources(
   _ext PRIVATE csrc/metal/backend.cpp "${host}/host_backend.cpp"
-  "${host}/host_encoder.cpp")
+  "${host}/host_encoder.cpp" "${host}/simdgroup.cpp")
 target_include_directories(_ext PRIVATE "${host}")
 set_source_files_properties(
   csrc/cpu/backend.cpp PROPERTIES COMPILE_DEFINITIONS
   cpu_backend=real_cpu_backend)
 target_compile_definitions(
-  _ext PRIVATE "MLX_POOLING_HOST_INCLUDE=\"${host}\""
-  # Small test arrays must get tiles too.
-  MLX_POOLING_BUSY_THREADS=16
+  _ext PRIVATE MLX_POOLING_HOST_SHADERS
+  "MLX_POOLING_HOST_INCLUDE=\"${host}\""
   # Nothing may go past the backend.
   MLX_POOLING_SMALL_WORK=0)
 target_link_libraries(_ext PRIVATE ${CMAKE_DL_LIBS})

@@ -1,0 +1,56 @@
+#include "covers.h"
+#include "divisor.h"
+#include "runs.h"
+
+// avg_pool_grad of few channels: a thread computes TW neighbouring inputs for
+// all C channels, as max_pool_scatter_flat does.
+template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
+[[kernel]] void avg_pool_grad_flat(
+    const device T* dy [[buffer(0)]],
+    device T* dx [[buffer(1)]],
+    constant PoolParams& p [[buffer(4)]],
+    uint3 thread_at [[thread_position_in_grid]]) {
+  using A = typename Accumulator<T>::type;
+  const Place<Index> at =
+      place<Index, C, 1, TW>(thread_at, p.first_row, p.in[0], p.in[1]);
+  const CoverTile<Index> tile = cover_tile<Index, TW>(p, at);
+  const Index first = tile.windows_w.first;
+  const int windows = neighbours<Index>(first, p.out[2], WINDOWS);
+
+  A total[TW * C] = {};
+  T cotangents[WINDOWS * C] = {}; // 0 where there is no window
+  for (Index d = tile.windows_d.first; d < tile.windows_d.last; ++d) {
+    for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
+      Index kd;
+      Index kh;
+      if (!row_has_taps(p, tile, d, h, kd, kh)) {
+        continue;
+      }
+      load_run<R, WINDOWS * C>(
+          cotangents, dy + output_at<Index>(p, at, d, h, first), 0,
+          windows * C);
+      MLX_POOLING_UNROLL
+      for (int w = 0; w < WINDOWS; ++w) {
+        const A divisor = window_divisor<A, Index>(p, d, h, first + w);
+        MLX_POOLING_UNROLL
+        for (int t = 0; t < TW; ++t) {
+          const bool covered = column_tap<Index>(p, tile, t, first + w) >= 0;
+          MLX_POOLING_UNROLL
+          for (int c = 0; c < C; ++c) {
+            const A share = A(cotangents[w * C + c]) / divisor;
+            total[t * C + c] += covered ? share : A(0);
+          }
+        }
+      }
+    }
+  }
+
+  T sums[TW * C];
+  MLX_POOLING_UNROLL
+  for (int i = 0; i < TW * C; ++i) {
+    sums[i] = T(total[i]);
+  }
+  store_run<V, TW * C>(
+      dx + own_element(at, 0, 0, p.in[2], p.channels), sums,
+      neighbours<Index>(at.first, p.in[2], TW) * C);
+}

@@ -1,0 +1,92 @@
+#include "best.h"
+#include "runs.h"
+#include "windows.h"
+
+// Lets the taps of one row of TW windows into `best`.
+template <int C, int TW, int K, int S, int D, typename T>
+void take_row(
+    thread Best<T, TW * C>& best,
+    const thread T* run,
+    Range<int> columns,
+    uint tap_row) {
+  MLX_POOLING_UNROLL
+  for (int kw = 0; kw < K; ++kw) {
+    MLX_POOLING_UNROLL
+    for (int t = 0; t < TW; ++t) {
+      const int column = t * S + kw * D;
+      const bool is_tap = column >= columns.first && column < columns.last;
+      MLX_POOLING_UNROLL
+      for (int c = 0; c < C; ++c) {
+        if (is_tap) {
+          take(best, t * C + c, run[column * C + c], tap_row + uint(kw));
+        }
+      }
+    }
+  }
+}
+
+// max_pool of few channels: a thread computes TH x TW neighbouring outputs for
+// all C channels, from runs of the columns that the windows of a row reach.
+template <
+    typename T,
+    typename Offset,
+    typename Index,
+    int V,
+    int C,
+    int TH,
+    int TW,
+    int K,
+    int S,
+    int D>
+[[kernel]] void max_pool_flat(
+    const device T* x [[buffer(0)]],
+    device T* y [[buffer(1)]],
+    device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
+    constant PoolParams& p [[buffer(4)]],
+    uint3 thread_at [[thread_position_in_grid]]) {
+  const Place<Index> at =
+      place<Index, C, TH, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
+  const int count = (TW - 1) * S + (K - 1) * D + 1;
+  const int N = count * C;
+  const Range<int> columns = columns_inside<Index>(p, tile.start_w, count);
+
+  Best<T, TW * C> best[TH];
+  MLX_POOLING_UNROLL
+  for (int u = 0; u < TH; ++u) {
+    best[u] = no_best<T, TW * C>();
+  }
+  T run[N] = {};
+  for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
+    for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
+      load_run<V, N>(
+          run, x + input_at<Index>(p, at, tile, kd, r, 0), columns.first * C,
+          columns.last * C);
+      MLX_POOLING_UNROLL
+      for (int u = 0; u < TH; ++u) {
+        const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
+        const uint tap_row = (uint(kd) * uint(kernel_h) + uint(kh)) * uint(K);
+        if (kh >= 0) {
+          take_row<C, TW, K, S, D>(best[u], run, columns, tap_row);
+        }
+      }
+    }
+  }
+
+  const int windows = neighbours<Index>(at.first, p.out[2], TW);
+  MLX_POOLING_UNROLL
+  for (int u = 0; u < TH; ++u) {
+    if (at.h + u < Index(p.out[1])) {
+      const Index to = own_element(at, u, 0, p.out[2], p.channels);
+      store_run<V, TW * C>(y + to, best[u].value, windows * C);
+      if (with_offsets) {
+        Offset taps[TW * C];
+        MLX_POOLING_UNROLL
+        for (int i = 0; i < TW * C; ++i) {
+          taps[i] = Offset(best[u].tap[i]);
+        }
+        store_run<V, TW * C>(offsets + to, taps, windows * C);
+      }
+    }
+  }
+}

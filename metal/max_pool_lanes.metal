@@ -1,0 +1,52 @@
+#include "best.h"
+#include "lanes.h"
+
+// max_pool of few outputs: L lanes share the taps of one, for V channels. They
+// read x or, of several launches the last, the best of each slice.
+template <typename T, typename Offset, typename Index, int V, int L>
+[[kernel]] void max_pool_lanes(
+    const device T* x [[buffer(0)]],
+    device T* y [[buffer(1)]],
+    device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
+    const device Offset* taps [[buffer(3), function_constant(with_taps)]],
+    constant PoolParams& p [[buffer(4)]],
+    uint3 thread_at [[thread_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  const Share<Index> own = own_share<Index, V, L>(p, thread_at, lane);
+  Best<T, V> best = no_best<T, V>();
+  if (from_slices) {
+    const Index slices = own.is_idle ? Index(0) : Index(p.slices);
+    for (Index slice = own.number; slice < slices; slice += L) {
+      take_column(best, x, taps, slice_element(p, own, slice), 0u);
+    }
+  } else {
+    const Walk<Index> walk = own_walk<Index, L>(p, own);
+    Tap<Index> tap = tap_number<Index>(walk.taps.first, walk.count);
+    for (Index n = walk.taps.first; n < walk.taps.last; n += L) {
+      take_column(
+          best, x, taps, tap_element(p, own, walk.window, tap),
+          window_number(walk.window, tap));
+      tap = advanced(tap, walk.step, walk.count);
+    }
+  }
+
+  for (int mask = kLanes / L; mask < kLanes; mask *= 2) {
+    for (int i = 0; i < V; ++i) {
+      const T value = shuffled(best.value[i], ushort(mask));
+      take(best, i, value, shuffled(best.tap[i], ushort(mask)));
+    }
+  }
+  if (stores(own)) {
+    const Index to = slice_element(p, own, own.slice);
+    Pack<T, V> values;
+    Pack<Offset, V> winners;
+    for (int i = 0; i < V; ++i) {
+      values.v[i] = best.value[i];
+      winners.v[i] = Offset(best.tap[i]);
+    }
+    store<V>(y + to, values);
+    if (with_offsets) {
+      store<V>(offsets + to, winners);
+    }
+  }
+}
