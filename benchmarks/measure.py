@@ -27,8 +27,8 @@ CACHE_LIMIT = 2 << 30
 COPY_BYTES = 128 << 20
 CACHED_COPY_BYTES = 256 << 10
 
-# A team of OpenMP threads spins for some milliseconds after its work: wait that out,
-# or it takes a core from the contender that comes next.
+# The threads of PyTorch spin for some milliseconds after their work: wait that out,
+# or they take a core from the contender that comes next.
 SETTLE_SECONDS = 0.01
 
 Action = Callable[[], object]
