@@ -29,53 +29,78 @@ class HandOut {
     auto outer = unit.sample * axes[axis].size();
     begin_ = unit.band.begin * inner;
     size_ = unit.band.size() * inner;
+    auto count = channels_.size();
     // What is handed to inputs of other units is dropped at the end.
-    totals_ = scratch.take<A>((size_ + 1) * channels_.size());
-    std::fill_n(totals_, size_ * channels_.size(), A{0});
-    hand_out(unit.sample, axis, linked(axes[axis], unit.band));
+    totals_ = scratch.take<A>((size_ + 1) * count);
+    std::fill_n(totals_, size_ * count, A{0});
+    auto& taps = task_.winners->taps;
+    reaches_ = scratch.take<int64_t>(taps.size());
+    std::transform(taps.begin(), taps.end(), reaches_, [&](int64_t tap) {
+      return tap == Winners::kNowhere ? tap : tap * count;
+    });
+    hand_out(unit, axis, linked(axes[axis], unit.band));
     store_totals(outer * inner + begin_);
   }
 
  private:
   using A = Arithmetic<T>;
 
-  void hand_out(int64_t sample, int axis, Range outputs) {
+  void hand_out(const Tiling::Unit& unit, int axis, Range outputs) {
     auto& [depth, height, width] = task_.links.axes;
     auto of = [&](int i) {
       return i == axis ? outputs : Range{0, task_.links.axes[i].other_size};
     };
+    auto is_within = [&](int i, int64_t o) {
+      auto inputs =
+          i == axis ? unit.band : Range{0, task_.links.axes[i].size()};
+      return task_.winners->is_within(i, o, inputs);
+    };
     auto& starts = task_.winners->starts;
     for (auto d = of(0).begin; d < of(0).end; ++d) {
       for (auto h = of(1).begin; h < of(1).end; ++h) {
-        auto o = (sample * depth.other_size + d) * height.other_size + h;
-        auto start =
-            (starts[0][d] * height.size() + starts[1][h]) * width.size();
+        bool row_is_within = is_within(0, d) && is_within(1, h);
+        auto o = (unit.sample * depth.other_size + d) * height.other_size + h;
+        auto row = (starts[0][d] * height.size() + starts[1][h]) * width.size();
         for (auto w = of(2).begin; w < of(2).end; ++w) {
-          hand_out_one(
-              (o * width.other_size + w) * task_.channels + channels_.begin,
-              start + starts[2][w] - begin_);
+          auto at =
+              (o * width.other_size + w) * task_.channels + channels_.begin;
+          auto start = row + starts[2][w] - begin_;
+          row_is_within&& is_within(2, w) ? hand_out_within(at, start)
+                                          : hand_out_one(at, start);
         }
       }
+    }
+  }
+
+  // Of a window whose winners are all inputs of this unit.
+  void hand_out_within(int64_t at, int64_t start) {
+    auto* dy = static_cast<const T*>(task_.from) + at;
+    auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
+    const auto* reaches = reaches_;
+    auto count = channels_.size();
+    auto* totals = totals_ + start * count;
+    for (int64_t c = 0; c < count; ++c) {
+      add(totals + reaches[offsets[c]] + c, dy + c);
     }
   }
 
   void hand_out_one(int64_t at, int64_t start) {
     auto* dy = static_cast<const T*>(task_.from) + at;
     auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
-    auto& taps = task_.winners->taps;
-    auto* positions = taps.data();
-    auto none = static_cast<uint64_t>(taps.size() - 1);
-    auto outside = static_cast<uint64_t>(size_);
+    auto none = static_cast<uint64_t>(task_.winners->taps.size() - 1);
     auto count = channels_.size();
+    auto outside = static_cast<uint64_t>(size_ * count);
+    const auto* reaches = reaches_;
     auto* totals = totals_;
     for (int64_t c = 0; c < count; ++c) {
       auto tap = std::min<uint64_t>(offsets[c], none);
-      auto position = static_cast<uint64_t>(start + positions[tap]);
-      auto* total = totals + std::min(position, outside) * count + c;
-      auto sum = mlx_pooling::cpu::MLX_POOLING_ISA::sum<T>(
-          load<1>(total), load<1>(dy + c));
-      store<1>(total, sum);
+      auto reach = static_cast<uint64_t>(start * count + reaches[tap]);
+      add(totals + std::min(reach, outside) + c, dy + c);
     }
+  }
+
+  MLX_POOLING_INLINE static void add(A* total, const T* cotangent) {
+    store<1>(total, sum<T>(load<1>(total), load<1>(cotangent)));
   }
 
   void store_totals(int64_t position) const {
@@ -99,6 +124,7 @@ class HandOut {
   int64_t begin_; // inputs of this unit, as positions in their sample
   int64_t size_;
   A* totals_;
+  int64_t* reaches_; // from a window's start to its taps, in elements
 };
 
 } // namespace

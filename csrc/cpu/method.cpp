@@ -35,20 +35,21 @@ TapCost tap_cost(Reduction reduction) {
     case Reduction::winner:
       return {1.7, 0.042};
     default:
-      return {0.4, 0.030};
+      return {0.55, 0.030};
   }
 }
 
 constexpr double kVisit = 3;        // of a vector of outputs
 constexpr double kFourVisits = 2.4; // at once, in visits
-constexpr double kCover = 0.65;     // of a cotangent, looked at for one input
-constexpr double kWinner = 1.6;     // of a cotangent that finds its input
+constexpr double kCover = 0.9;      // of a cotangent, looked at for one input
+constexpr double kWinner = 1;       // of a cotangent that finds its input
 constexpr double kTotal = 0.1;      // of clearing and storing its total
-constexpr double kScalarRow = 1; // of an element whose vectors are not filled
+constexpr double kCells = 0.05;     // of storing what a sweep makes
+constexpr double kScalarRow = 1.5;  // of an element without a vector
 constexpr double kScalarTap = 0.25;
 // Cells of so many channels no longer stay in the first level of cache.
 constexpr int64_t kManyChannels = 32;
-constexpr double kUncached = 1.7;
+constexpr double kUncached = 0.35;
 
 constexpr int64_t kVector = 16;
 constexpr int64_t kShortVector = 4;
@@ -106,14 +107,16 @@ double item_cost(const AxisLinks& links, double item, double operation) {
 }
 
 double sweep_cost(const Links& links, int64_t channels, double operation) {
-  operation *= channels < kManyChannels ? 1 : kUncached;
+  if (channels >= kManyChannels) {
+    operation *= 1 + kUncached * std::max(1.0, ratio(links.axes[2]));
+  }
   double cost = row_cost(links.axes[2], channels, operation);
   for (int axis : {1, 0}) {
     if (links.axes[axis].kernel > 1) {
       cost = item_cost(links.axes[axis], cost, operation);
     }
   }
-  return cost;
+  return cost + kCells;
 }
 
 double winners_cost(const Links& covers) {

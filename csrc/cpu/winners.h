@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpu/links.h"
 #include "geometry.h"
 
 namespace mlx_pooling::cpu {
@@ -12,12 +13,19 @@ namespace mlx_pooling::cpu {
 struct Winners {
   explicit Winners(const Geometry& geometry);
 
+  // Whether window o along an axis surely has taps in the input, and none that
+  // is outside of these inputs.
+  bool is_within(int axis, int64_t o, Range inputs) const;
+
   std::array<std::vector<int64_t>, kMaxSpatialAxes> starts; // of each output
   std::vector<int64_t> taps; // flat positions from there
 
   // What `taps` ends with, for the tap of a window that has none: too far from
   // anywhere to be in the input.
   static constexpr int64_t kNowhere = int64_t{1} << 60;
+
+ private:
+  std::array<Axis, kMaxSpatialAxes> axes_;
 };
 
 } // namespace mlx_pooling::cpu
