@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpu/tiling.h"
+
 namespace mlx_pooling::cpu {
 
 namespace {
@@ -50,6 +52,9 @@ constexpr double kScalarTap = 0.25;
 // Cells of so many channels no longer stay in the first level of cache.
 constexpr int64_t kManyChannels = 32;
 constexpr double kUncached = 0.35;
+// Nor do more totals than these in the second.
+constexpr int64_t kMostTotals = 256 * 1024;
+constexpr double kUncachedTotals = 2.5;
 
 constexpr int64_t kVector = 16;
 constexpr int64_t kShortVector = 4;
@@ -119,10 +124,23 @@ double sweep_cost(const Links& links, int64_t channels, double operation) {
   return cost + kCells;
 }
 
-double winners_cost(const Links& covers) {
-  return kTotal +
+// Totals that one thread keeps at a time.
+int64_t totals(const Links& covers, int64_t batch, int64_t channels) {
+  auto tiling = Tiling::winners(covers, batch, channels);
+  auto unit = tiling.unit(0);
+  auto count = unit.band.size() * unit.channels.size();
+  for (int axis = tiling.axis() + 1; axis < kMaxSpatialAxes; ++axis) {
+    count *= covers.axes[axis].size();
+  }
+  return count;
+}
+
+double winners_cost(const Links& covers, int64_t batch, int64_t channels) {
+  auto cost = kTotal +
       kWinner * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
-      ratio(covers.axes[2]);
+          ratio(covers.axes[2]);
+  bool are_cached = totals(covers, batch, channels) <= kMostTotals;
+  return are_cached ? cost : cost * kUncachedTotals;
 }
 
 } // namespace
@@ -145,8 +163,9 @@ method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
 }
 
 Method method_of_scatter(const Links& covers, const Geometry& geometry) {
-  bool pays =
-      winners_cost(covers) < walk_cost(covers, geometry.channels, kCover);
+  auto channels = geometry.channels;
+  bool pays = winners_cost(covers, geometry.batch, channels) <
+      walk_cost(covers, channels, kCover);
   return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
 }
 
