@@ -11,13 +11,21 @@
 
 namespace mlx_pooling {
 
+// Elements of an array from one to the next.
+struct Layout {
+  int64_t item;    // of the batch
+  int64_t step[3]; // along D, H, W
+};
+
 struct PoolParams {
   int64_t in[3];  // D, H, W of x and dx
   int64_t out[3]; // D, H, W of y and dy
   int64_t pad_lo[3];
   int64_t pad_hi[3];
-  int64_t channels;
-  int64_t first_row;   // of this launch, among batch * D * H
+  Layout x;            // of what has the input's sizes
+  Layout y;            // of what has the output's
+  int64_t first_item;  // of the batch, of this launch
+  int64_t first_plane; // of that item, along D
   int64_t column_taps; // that a pass counts for one column
   float divisor;       // of every window, where they all have the same
 };

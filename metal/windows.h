@@ -7,53 +7,48 @@
 // The windows of TH x TW neighbouring outputs.
 template <typename Index>
 struct WindowTile {
-  Index start_d; // input position of tap 0 of the first window
-  Index start_h;
-  Index start_w;
   Range<Index> taps_d;  // inside the input
-  Range<Index> rows;    // from start_h, in steps of dilation_h
-  Range<Index> columns; // from start_w, in steps of dilation_w
+  Range<Index> rows;    // the same, in steps of dilation_h
+  Range<Index> columns; // the same, in steps of dilation_w
+  int64_t first;        // channel of the first of them all
 };
 
 template <typename Index, int TH, int TW>
 WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
+  const Axis<Index> d = axis_d<Index>(p);
+  const Axis<Index> h = axis_h<Index>(p);
+  const Axis<Index> w = axis_w<Index>(p);
+  const Index start_d = window_start(d, at.d);
+  const Index start_h = window_start(h, at.h);
+  const Index start_w = window_start(w, at.first);
   WindowTile<Index> tile;
-  tile.start_d = window_start<Index>(
-      at.d, p.in[0], p.out[0], stride_d, p.pad_lo[0], adaptive_d);
-  tile.start_h = window_start<Index>(
-      at.h, p.in[1], p.out[1], stride_h, p.pad_lo[1], adaptive_h);
-  tile.start_w = window_start<Index>(
-      at.first, p.in[2], p.out[2], stride_w, p.pad_lo[2], adaptive_w);
-  tile.taps_d = window_taps<Index>(
-      at.d, tile.start_d, p.in[0], p.out[0], kernel_d, dilation_d, clip_rows,
-      adaptive_d);
+  tile.taps_d = window_taps(d, at.d, start_d, clip_rows);
   // The host tiles only windows that overlap, alike and not dilated.
-  tile.rows = window_taps<Index>(
-      at.h, tile.start_h, p.in[1], p.out[1], (TH - 1) * stride_h + kernel_h,
-      dilation_h, clip_rows, adaptive_h);
-  tile.columns = window_taps<Index>(
-      at.first, tile.start_w, p.in[2], p.out[2], (TW - 1) * stride_w + kernel_w,
-      dilation_w, clip_columns, adaptive_w);
-  if (has_none(tile.taps_d) || has_none(tile.rows)) {
+  tile.rows = tile_taps(h, TH, at.h, start_h, clip_rows);
+  tile.columns = tile_taps(w, TW, at.first, start_w, clip_columns);
+  tile.first = 0;
+  if (has_none(tile.taps_d) || has_none(tile.rows) || has_none(tile.columns)) {
     tile.columns.last = tile.columns.first;
+  } else {
+    tile.first = at.channel +
+        element(p.x, at.n, start_d + tile.taps_d.first * dilation_d,
+                start_h + tile.rows.first * dilation_h,
+                start_w + tile.columns.first * dilation_w);
   }
   return tile;
 }
 
-// First channel of the input in a row and a column of the tile.
+// From the tile's first input to that in a row and a column of it.
 template <typename Index>
 Index input_at(
     constant PoolParams& p,
-    Place<Index> at,
     WindowTile<Index> tile,
     Index kd,
     Index row,
     Index column) {
-  const Index d = tile.start_d + kd * dilation_d;
-  const Index h = tile.start_h + row * dilation_h;
-  const Index w = tile.start_w + column * dilation_w;
-  const Index row_at = (at.n * Index(p.in[0]) + d) * Index(p.in[1]) + h;
-  return (row_at * Index(p.in[2]) + w) * Index(p.channels) + at.channel;
+  return (kd - tile.taps_d.first) * dilation_d * Index(p.x.step[0]) +
+      (row - tile.rows.first) * dilation_h * Index(p.x.step[1]) +
+      (column - tile.columns.first) * dilation_w * Index(p.x.step[2]);
 }
 
 // The tap of the tile's window `t` that row or column `at` of the tile is;

@@ -23,23 +23,12 @@ Constants constants(const Geometry& g) {
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     auto& axis = g.axes[i];
     values[static_cast<int>(Constant::kernel_d) + i] = axis.kernel;
-    values[static_cast<int>(Constant::stride_d) + i] = axis.stride;
+    values[static_cast<int>(Constant::stride_d) + i] =
+        axis.adaptive ? axis.in / axis.out : axis.stride;
     values[static_cast<int>(Constant::dilation_d) + i] = axis.dilation;
     values[static_cast<int>(Constant::adaptive_d) + i] = axis.adaptive;
   }
   return values;
-}
-
-PoolParams params(const Geometry& g) {
-  PoolParams p{};
-  for (int i = 0; i < kMaxSpatialAxes; ++i) {
-    p.in[i] = g.axes[i].in;
-    p.out[i] = g.axes[i].out;
-    p.pad_lo[i] = g.axes[i].pad_lo;
-    p.pad_hi[i] = g.axes[i].pad_hi;
-  }
-  p.channels = g.channels;
-  return p;
 }
 
 // Fills a threadgroup along x first: neighbouring threads read neighbouring
@@ -101,11 +90,38 @@ const char* word_name(mx::Dtype dtype) {
   }
 }
 
-const char* index_type(const Geometry& g, int64_t elements, int tile) {
-  bool fits = elements <= kMax32;
+Layout
+row_major(int64_t depth, int64_t height, int64_t width, int64_t channels) {
+  auto row = width * channels;
+  auto plane = height * row;
+  return {depth * plane, {plane, row, channels}};
+}
+
+Layouts layouts(const Geometry& g) {
+  auto& [d, h, w] = g.axes;
+  return {
+      row_major(d.in, h.in, w.in, g.channels),
+      row_major(d.out, h.out, w.out, g.channels)};
+}
+
+int64_t window_extent(const Axis& axis, int tile) {
+  auto span = axis.dilation * (axis.kernel - 1) + (tile - 1) * axis.stride;
+  return std::min(axis.in - 1, span);
+}
+
+int64_t cover_extent(const Axis& axis, int tile) {
+  auto windows = axis.adaptive
+      ? tile * axis.out / axis.in + 1
+      : (axis.dilation * (axis.kernel - 1) + tile - 1) / axis.stride;
+  return std::min(axis.out - 1, windows);
+}
+
+const char* index_type(const Geometry& g, int tile, int64_t reach) {
+  bool fits = reach <= kMax32;
   for (auto& axis : g.axes) {
     auto padded = axis.in + axis.pad_lo + axis.pad_hi;
-    fits = fits && padded + tile * axis.stride <= kMax32 &&
+    auto beyond = (tile - 1) * axis.stride + axis.dilation;
+    fits = fits && padded + beyond <= kMax32 &&
         (!axis.adaptive || (axis.in + tile) * (axis.out + 1) <= kMax32);
   }
   return fits ? "int" : "long";
@@ -144,6 +160,24 @@ instantiation(const char* kernel, const std::vector<std::string>& arguments) {
   return text + ">";
 }
 
+namespace {
+
+PoolParams params(const Geometry& g) {
+  PoolParams p{};
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    p.in[i] = g.axes[i].in;
+    p.out[i] = g.axes[i].out;
+    p.pad_lo[i] = g.axes[i].pad_lo;
+    p.pad_hi[i] = g.axes[i].pad_hi;
+  }
+  auto [x, y] = layouts(g);
+  p.x = x;
+  p.y = y;
+  return p;
+}
+
+} // namespace
+
 Launch make_launch(
     std::string kernel, const Geometry& g, std::vector<Buffer> buffers) {
   return {std::move(kernel), constants(g), params(g), {}, {},
@@ -151,13 +185,16 @@ Launch make_launch(
 }
 
 std::vector<Launch>
-launches(Launch launch, int64_t columns, int64_t tiles, int64_t rows) {
+launches(Launch launch, int64_t columns, int64_t tiles, Rows rows) {
+  auto planes = rows.items * rows.depth;
+  auto most = kMax32 / rows.of_plane;
   std::vector<Launch> all;
-  for (int64_t row = 0; row < rows; row += kMax32) {
-    launch.params.first_row = row;
+  for (int64_t plane = 0; plane < planes; plane += most) {
+    launch.params.first_item = plane / rows.depth;
+    launch.params.first_plane = plane % rows.depth;
     launch.grid = {
         static_cast<uint32_t>(columns), static_cast<uint32_t>(tiles),
-        static_cast<uint32_t>(std::min(rows - row, kMax32))};
+        static_cast<uint32_t>(std::min(planes - plane, most) * rows.of_plane)};
     launch.threadgroup = threadgroup_for(launch.grid);
     all.push_back(launch);
   }

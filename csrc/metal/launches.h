@@ -2,6 +2,7 @@
 
 #include "geometry.h"
 #include "metal/plan.h"
+#include "metal/select.h"
 
 namespace mlx_pooling::metal {
 
@@ -14,10 +15,28 @@ const char* type_name(mlx::core::Dtype dtype);
 // Any type of that size, for elements that are only moved.
 const char* word_name(mlx::core::Dtype dtype);
 
-// 32-bit index arithmetic is exact where every element and every padded
-// position has a 32-bit number, with room for one tile beyond the last, and
-// where what an adaptive window starts at is divided from does.
-const char* index_type(const Geometry& g, int64_t elements, int tile);
+// Of an array (N, depth, height, width, channels).
+Layout
+row_major(int64_t depth, int64_t height, int64_t width, int64_t channels);
+
+// Of row-major arrays with the sizes of input and output.
+struct Layouts {
+  Layout x;
+  Layout y;
+};
+Layouts layouts(const Geometry& g);
+
+// How far a thread looks along an axis, from the first position to the last:
+// over inputs, where it has a tile of neighbouring windows,
+int64_t window_extent(const Axis& axis, int tile);
+// and over windows, where it has neighbouring inputs.
+int64_t cover_extent(const Axis& axis, int tile);
+
+// The type of a thread's index arithmetic, which begins at its first element of
+// each array and goes as far as `reach` elements. 32 bits do for that and where
+// every padded position has a 32-bit number, with room for one tile beyond the
+// last, and what an adaptive window starts at is divided from does.
+const char* index_type(const Geometry& g, int tile, int64_t reach);
 
 // The most channels, a power of two, that one 16-byte access can move of every
 // operand.
@@ -38,9 +57,16 @@ void set_divisor(Launch& launch, const Geometry& g);
 // windows beyond the last output.
 bool leaves_input(const Axis& axis, int tile);
 
-// Splits rows over launches that each have a 32-bit grid.
+// What a launch has one row of threads for.
+struct Rows {
+  int64_t items; // of the batch
+  int64_t depth;
+  int64_t of_plane; // tiles along H
+};
+
+// Splits rows, at planes, over launches that each have a 32-bit grid.
 std::vector<Launch>
-launches(Launch launch, int64_t columns, int64_t tiles, int64_t rows);
+launches(Launch launch, int64_t columns, int64_t tiles, Rows rows);
 
 void append(Plan& plan, const std::vector<Launch>& launches);
 

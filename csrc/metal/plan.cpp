@@ -10,9 +10,33 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-const char* direct_index_type(const Geometry& g) {
-  auto positions = std::max(g.inputs(), g.outputs());
-  return index_type(g, positions * g.channels, kLongestTile);
+// Elements from the first to the last of a thread's own tile.
+int64_t own_reach(const Layout& array, Tile tile) {
+  return (tile.h - 1) * array.step[1] + (tile.w - 1) * array.step[2];
+}
+
+// Of kernels that look at the inputs of a tile of outputs,
+const char* window_index(const Geometry& g, Tile tile) {
+  auto [x, y] = layouts(g);
+  auto& [d, h, w] = g.axes;
+  auto reach = window_extent(d, 1) * x.step[0] +
+      window_extent(h, tile.h) * x.step[1] +
+      window_extent(w, tile.w) * x.step[2];
+  return index_type(g, tile.w, std::max(reach, own_reach(y, tile)));
+}
+
+// at the outputs around a tile of inputs,
+const char* cover_index(const Geometry& g, Tile tile) {
+  auto [x, y] = layouts(g);
+  auto& [d, h, w] = g.axes;
+  auto reach = cover_extent(d, 1) * y.step[0] +
+      cover_extent(h, tile.h) * y.step[1] + cover_extent(w, tile.w) * y.step[2];
+  return index_type(g, tile.w, std::max(reach, own_reach(x, tile)));
+}
+
+// and at one element only of each array.
+const char* element_index(const Geometry& g) {
+  return index_type(g, 1, 0);
 }
 
 // A launch over outputs, each looking at the inputs in its window.
@@ -23,16 +47,16 @@ over_windows(Launch launch, const Geometry& g, int width, Tile tile) {
   set(launch, Constant::clip_columns, leaves_input(w, tile.w));
   return launches(
       std::move(launch), g.channels / width, ceil_div(w.out, tile.w),
-      g.batch * d.out * ceil_div(h.out, tile.h));
+      {g.batch, d.out, ceil_div(h.out, tile.h)});
 }
 
 // A launch over inputs, each looking at the windows around it.
 std::vector<Launch>
 over_covers(Launch launch, const Geometry& g, int width, Tile tile) {
-  auto& w = g.axes[2];
+  auto& [d, h, w] = g.axes;
   return launches(
       std::move(launch), g.channels / width, ceil_div(w.in, tile.w),
-      g.inputs() / w.in);
+      {g.batch, d.in, h.in});
 }
 
 } // namespace
@@ -51,7 +75,7 @@ Plan plan_max_pool(
   auto kernel = instantiation(
       "max_pool",
       {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar",
-       direct_index_type(g), std::to_string(width), std::to_string(tile.h),
+       window_index(g, tile), std::to_string(width), std::to_string(tile.h),
        std::to_string(tile.w)});
   auto launch =
       make_launch(kernel, g, {{0}, {1, Access::write}, {2, Access::write}});
@@ -69,7 +93,7 @@ Plan plan_max_pool_scatter(
   auto tile = cover_tile(g, width);
   auto kernel = instantiation(
       "max_pool_scatter",
-      {type_name(dy.dtype), type_name(offsets.dtype), direct_index_type(g),
+      {type_name(dy.dtype), type_name(offsets.dtype), cover_index(g, tile),
        std::to_string(width), std::to_string(tile.w)});
   auto launch = make_launch(kernel, g, {{0}, {1}, {2, Access::write}});
   return {over_covers(std::move(launch), g, width, tile), {}};
@@ -79,7 +103,7 @@ Plan plan_max_pool_gather(
     const Geometry& g, Operand offsets, Operand y, bool with_values) {
   auto kernel = instantiation(
       "max_pool_gather",
-      {word_name(y.dtype), type_name(offsets.dtype), direct_index_type(g)});
+      {word_name(y.dtype), type_name(offsets.dtype), element_index(g)});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}, {2}});
   set(launch, Constant::with_values, with_values);
   return {over_windows(std::move(launch), g, 1, {1, 1}), {}};
@@ -88,7 +112,7 @@ Plan plan_max_pool_gather(
 Plan plan_unpool_routes(const Geometry& g) {
   auto launch = [&](const char* kernel, std::vector<Buffer> buffers) {
     return make_launch(
-        instantiation(kernel, {direct_index_type(g)}), g, std::move(buffers));
+        instantiation(kernel, {element_index(g)}), g, std::move(buffers));
   };
   auto clear = launch("unpool_clear", {Buffer{1, Access::write}});
   auto claim = launch("unpool_claim", {{0}, {1, Access::update}});
@@ -107,7 +131,7 @@ Plan plan_avg_pool(const Geometry& g, Operand x, Operand y) {
   auto tile = window_tile(g, width);
   auto kernel = instantiation(
       "avg_pool",
-      {type_name(x.dtype), direct_index_type(g), std::to_string(width),
+      {type_name(x.dtype), window_index(g, tile), std::to_string(width),
        std::to_string(tile.h), std::to_string(tile.w)});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
   set_divisor(launch, g);
@@ -122,7 +146,7 @@ Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {
   auto tile = cover_tile(g, width);
   auto kernel = instantiation(
       "avg_pool_grad",
-      {type_name(dy.dtype), direct_index_type(g), std::to_string(width),
+      {type_name(dy.dtype), cover_index(g, tile), std::to_string(width),
        std::to_string(tile.w)});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
   set_divisor(launch, g);

@@ -51,6 +51,7 @@ constexpr int64_t kManyLoads = 32;   // for one thread
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
 constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
+constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
 constexpr int kStripElements = 32; // of a thread, kept in registers
 
 constexpr Tile kCoverTile{1, 4};
@@ -143,6 +144,19 @@ bool are_better(const Geometry& g, double passes, double direct) {
       2 * passes <= direct;
 }
 
+// Whether passes can number what they take for channels: those of all axes
+// behind their own.
+bool can_number(const Geometry& g) {
+  auto channels = g.channels;
+  bool fits = true;
+  for (int i = kMaxSpatialAxes - 1; i >= 0; --i) {
+    auto& axis = g.axes[i];
+    fits = fits && (is_trivial(axis) || channels <= kMostChannels);
+    channels = saturating_product({channels, std::max(axis.in, axis.out)});
+  }
+  return fits;
+}
+
 bool is_whole(const Geometry& g) {
   return std::all_of(g.axes.begin(), g.axes.end(), [](auto& axis) {
     return axis.out == 1 && axis.kernel == axis.in && are_alike(axis) &&
@@ -174,7 +188,7 @@ bool is_trivial(const Axis& axis) {
 
 Way forward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
-  if (g.taps() >= kMostTaps) {
+  if (g.taps() >= kMostTaps || !can_number(g)) {
     return Way::direct;
   }
   auto taps = window_loads(d, 1) * window_loads(h, 1) * window_loads(w, 1);
@@ -200,8 +214,8 @@ Way backward_way(const Geometry& g) {
   auto passes = pass_traffic(g, false, [](auto& axis) {
     return cover_loads(axis, ideal_cover_strip(axis));
   });
-  return g.taps() < kMostTaps && are_better(g, passes, direct) ? Way::axes
-                                                               : Way::direct;
+  bool can_pass = g.taps() < kMostTaps && can_number(g);
+  return can_pass && are_better(g, passes, direct) ? Way::axes : Way::direct;
 }
 
 Tile window_tile(const Geometry& g, int width) {

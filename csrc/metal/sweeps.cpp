@@ -26,14 +26,19 @@ struct Pass {
   // Has the axis as W and those before it as H and D; the ones after it are
   // among its channels.
   Geometry view;
-  int64_t rows;
   mx::Shape result;
 
   const Axis& axis() const {
     return view.axes[2];
   }
+  // For each position along the axis.
   int64_t elements() const {
-    return rows * view.channels;
+    auto& [d, h, w] = view.axes;
+    return view.batch * d.out * h.out * view.channels;
+  }
+  Layout layout(int64_t length) const {
+    auto& [d, h, w] = view.axes;
+    return row_major(d.out, h.out, length, view.channels);
   }
 };
 
@@ -41,13 +46,22 @@ using Order = std::array<int, kMaxSpatialAxes>;
 constexpr Order kFromColumns{2, 1, 0};
 constexpr Order kFromDepth{0, 1, 2};
 
-Geometry view_of_axis(const Geometry& g, int axis, int64_t channels) {
+using Sizes = std::array<int64_t, kMaxSpatialAxes>;
+
+// Of an array of these sizes: rows are as many as it has, whether other passes
+// came before or not.
+Geometry view_of_axis(const Geometry& g, int axis, const Sizes& sizes) {
   auto view = g;
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     int from = i + axis - 2;
     view.axes[i] = from < 0 ? kUnitAxis : g.axes[from];
+    if (from >= 0 && from < axis) {
+      view.axes[i].out = sizes[from];
+    }
   }
-  view.channels = channels;
+  for (int i = axis + 1; i < kMaxSpatialAxes; ++i) {
+    view.channels *= sizes[i];
+  }
   return view;
 }
 
@@ -62,7 +76,7 @@ mx::Shape shape_of(std::initializer_list<int64_t> sizes) {
 // Over every axis that does anything; `to` and `from` are its sizes.
 std::vector<Pass> passes_over_axes(
     const Geometry& g, Order order, int64_t Axis::* from, int64_t Axis::* to) {
-  std::array<int64_t, kMaxSpatialAxes> sizes;
+  Sizes sizes;
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     sizes[i] = g.axes[i].*from;
   }
@@ -71,16 +85,10 @@ std::vector<Pass> passes_over_axes(
     if (is_trivial(g.axes[i])) {
       continue;
     }
-    auto rows = g.batch;
-    auto channels = g.channels;
-    for (int j = 0; j < kMaxSpatialAxes; ++j) {
-      rows *= j < i ? sizes[j] : 1;
-      channels *= j > i ? sizes[j] : 1;
-    }
+    auto view = view_of_axis(g, i, sizes);
     sizes[i] = g.axes[i].*to;
     passes.push_back(
-        {view_of_axis(g, i, channels), rows,
-         shape_of({g.batch, sizes[0], sizes[1], sizes[2], g.channels})});
+        {view, shape_of({g.batch, sizes[0], sizes[1], sizes[2], g.channels})});
   }
   return passes;
 }
@@ -99,8 +107,7 @@ std::vector<Pass> passes_over_chunks(const Geometry& g) {
   for (auto& axis : {chunks, rest}) {
     auto view = g;
     view.axes = {kUnitAxis, kUnitAxis, axis};
-    passes.push_back(
-        {view, g.batch, shape_of({g.batch, axis.out, g.channels})});
+    passes.push_back({view, shape_of({g.batch, axis.out, g.channels})});
   }
   return passes;
 }
@@ -135,10 +142,13 @@ std::string sweep_kernel(
     const char* name,
     std::vector<std::string> arguments,
     const Pass& pass,
-    Strip strip) {
+    Strip strip,
+    int64_t Axis::* results) {
   auto& axis = pass.axis();
-  auto elements = pass.elements() * std::max(axis.in, axis.out);
-  arguments.push_back(index_type(pass.view, elements, kLongestStrip));
+  auto positions = results == &Axis::out ? window_extent(axis, strip.length)
+                                         : cover_extent(axis, strip.length);
+  auto reach = std::max<int64_t>(positions, strip.length) * pass.view.channels;
+  arguments.push_back(index_type(pass.view, strip.length, reach));
   arguments.push_back(std::to_string(strip.width));
   arguments.push_back(std::to_string(strip.length));
   return instantiation(name, arguments);
@@ -147,10 +157,13 @@ std::string sweep_kernel(
 std::vector<Launch> over_strips(
     Launch launch, const Pass& pass, Strip strip, int64_t Axis::* results) {
   auto& axis = pass.axis();
+  auto& [d, h, w] = pass.view.axes;
+  launch.params.x = pass.layout(axis.in);
+  launch.params.y = pass.layout(axis.out);
   set(launch, Constant::clip_columns, leaves_input(axis, strip.length));
   return launches(
       std::move(launch), pass.view.channels / strip.width,
-      ceil_div(axis.*results, strip.length), pass.rows);
+      ceil_div(axis.*results, strip.length), {pass.view.batch, d.out, h.out});
 }
 
 // How passes over sums differ.
@@ -176,7 +189,7 @@ Plan plan_sums(
     auto kernel = sweep_kernel(
         sums.kernel,
         {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
-        strip);
+        strip, sums.results);
     auto launch = make_launch(
         kernel, pass.view, {{from.array}, {to.array, Access::write}});
     launch.params.divisor = 1;
@@ -217,7 +230,7 @@ Plan plan_max_sweeps(
     auto kernel = sweep_kernel(
         "max_sweep",
         {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar"},
-        pass, strip);
+        pass, strip, &Axis::out);
     auto launch = make_launch(
         kernel, pass.view,
         {{from.array},
@@ -255,7 +268,7 @@ Plan plan_max_scatter_sweeps(
         "max_scatter_sweep",
         {type_name(from.operand.dtype), type_name(to.operand.dtype),
          type_name(offsets.dtype)},
-        pass, strip);
+        pass, strip, &Axis::in);
     auto launch = make_launch(
         kernel, pass.view,
         {{taps_from.array},

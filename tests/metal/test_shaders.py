@@ -84,7 +84,7 @@ FAULTY_RUNS = {
         'assert not [record for record in records if record["error"]]',
     ),
     "past the end of an array": (
-        Run((SMALL,), fault="x + input_at => x + 160 + input_at", sanitized=True),
+        Run((SMALL,), fault="from + input_at => from + 160 + input_at", sanitized=True),
         "AddressSanitizer: heap-buffer-overflow",
     ),
     "past the end of registers": (
@@ -95,7 +95,7 @@ FAULTY_RUNS = {
         # Of a vector of four.
         Run(
             (f"{SMALL}[shaders-float32-4]",),
-            fault="x + input_at => x + 1 + input_at",
+            fault="from + input_at => from + 1 + input_at",
             sanitized=True,
         ),
         "misaligned address",

@@ -111,8 +111,12 @@ void write_members(std::ostream& out, const Launch& launch) {
   write_list(out, launch.params.in);
   out << ", \"out\": ";
   write_list(out, launch.params.out);
-  out << ", \"channels\": " << launch.params.channels
-      << ", \"first_row\": " << launch.params.first_row;
+  out << ", \"x_step\": ";
+  write_list(out, launch.params.x.step);
+  out << ", \"y_step\": ";
+  write_list(out, launch.params.y.step);
+  out << ", \"first_item\": " << launch.params.first_item
+      << ", \"first_plane\": " << launch.params.first_plane;
 }
 
 void write(std::ostream& out, const Launch& launch) {
@@ -190,6 +194,12 @@ EXPORTED void run_shaders(bool run, int order) {
   auto& settings = metal::settings();
   settings.run_shaders = run;
   settings.order = static_cast<metal::Order>(order);
+}
+
+// Of arrays that launches are to find far behind where they believe the first
+// element; 0: they are given arrays as they are.
+EXPORTED void set_items_ahead(int64_t items) {
+  metal::settings().items = items;
 }
 
 // The launches since the last call, as JSON.

@@ -26,6 +26,8 @@ enum class Order { forward, reverse, shuffled };
 struct Settings {
   bool run_shaders = false; // instead of the CPU kernels
   Order order = Order::forward;
+  // Not 0: arrays of so many items are bound as the last of 2^20 times as many.
+  int64_t items = 0;
   std::vector<Record> records;
 };
 
