@@ -10,8 +10,7 @@ template <typename From, typename To, typename Index, int V, int TW>
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<To>::type;
   const Axis<Index> along_w = axis_w<Index>(p);
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const CoverSweep<Index> sweep = cover_sweep<Index, TW>(p, at);
   const device From* from = dy + sweep.first;
 
@@ -35,7 +34,7 @@ template <typename From, typename To, typename Index, int V, int TW>
       own_divisor<A>(axis_d<Index>(p), at.d) *
       own_divisor<A>(axis_h<Index>(p), at.h);
   device To* own = dx + own_element(p.x, at);
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     for (int i = 0; i < V; ++i) {
       total[t][i] /= divisor;
     }

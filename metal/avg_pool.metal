@@ -10,8 +10,7 @@ template <typename T, typename Index, int V, int TH, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
-  const Place<Index> at =
-      place<Index, V, TH, TW>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
   const device T* from = x + tile.first;
 
@@ -41,9 +40,9 @@ template <typename T, typename Index, int V, int TH, int TW>
 
   const A divisor_d = own_divisor<A>(axis_d<Index>(p), at.d);
   device T* own = y + own_element(p.y, at);
-  for (int u = 0; u < TH && at.h + u < Index(p.out[1]); ++u) {
+  for (int u = 0; u < TH && has_row(p, at, u); ++u) {
     const A divisor_h = own_divisor<A>(axis_h<Index>(p), at.h + u);
-    for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+    for (int t = 0; t < TW && has_column(p, at, t); ++t) {
       const A divisor_w = own_divisor<A>(axis_w<Index>(p), at.first + t);
       const A divisor =
           common_divisor<A>(p) * divisor_d * divisor_h * divisor_w;

@@ -18,8 +18,7 @@ template <typename From, typename To, typename Index, int V, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<From>::type;
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
   const device From* from = x + sweep.first;
 
@@ -42,7 +41,7 @@ template <typename From, typename To, typename Index, int V, int TW>
   for (int i = 0; i < V; ++i) {
     total[i] = 0;
   }
-  for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     const Range<Index> columns = columns_after<Index, TW>(sweep, t);
     for (Index j = columns.first; j < columns.last; ++j) {
       add_column<V>(total, from + swept_element(p, sweep, j));

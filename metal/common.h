@@ -141,20 +141,32 @@ struct Place {
 };
 
 template <typename Index, int V, int TH, int TW>
-Place<Index>
-place(uint3 thread_at, constant PoolParams& p, int64_t depth, int64_t height) {
+Place<Index> place(uint3 thread_at, constant PoolParams& p) {
+  const uint depth = uint(p.results.size[0]);
   // A launch has fewer than 2^31 rows of tiles, and so has a plane.
-  const uint tiles = (uint(height) + (TH - 1)) / TH;
+  const uint tiles = (uint(p.results.size[1]) + (TH - 1)) / TH;
   const uint plane_of_launch = thread_at.z / tiles;
   const uint plane = uint(p.first_plane) + plane_of_launch;
-  const uint item = plane / uint(depth);
+  const uint item = plane / depth;
   Place<Index> at;
   at.n = p.first_item + item;
-  at.d = Index(plane - item * uint(depth));
-  at.h = Index(thread_at.z - plane_of_launch * tiles) * TH;
-  at.first = Index(thread_at.y) * TW;
+  at.d = Index(p.results.first[0]) + Index(plane - item * depth);
+  at.h = Index(p.results.first[1]) +
+      Index(thread_at.z - plane_of_launch * tiles) * TH;
+  at.first = Index(p.results.first[2]) + Index(thread_at.y) * TW;
   at.channel = Index(thread_at.x) * V;
   return at;
+}
+
+// Whether the thread's neighbour (u, t) is among the results.
+template <typename Index>
+bool has_row(constant PoolParams& p, Place<Index> at, int u) {
+  return at.h + u < Index(p.results.first[1] + p.results.size[1]);
+}
+
+template <typename Index>
+bool has_column(constant PoolParams& p, Place<Index> at, int t) {
+  return at.first + t < Index(p.results.first[2] + p.results.size[2]);
 }
 
 // Arrays may have any number of elements. A thread finds its first one in each
@@ -163,7 +175,7 @@ place(uint3 thread_at, constant PoolParams& p, int64_t depth, int64_t height) {
 // First channel of a position.
 inline int64_t
 element(constant Layout& array, int64_t n, int64_t d, int64_t h, int64_t w) {
-  return n * array.item + d * array.step[0] + h * array.step[1] +
+  return array.first + n * array.item + d * array.step[0] + h * array.step[1] +
       w * array.step[2];
 }
 

@@ -11,8 +11,7 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, V, TH, TW>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
   const device T* from = x + tile.first;
 
@@ -51,8 +50,8 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
   }
 
   const int64_t own = own_element(p.y, at);
-  for (int u = 0; u < TH && at.h + u < Index(p.out[1]); ++u) {
-    for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+  for (int u = 0; u < TH && has_row(p, at, u); ++u) {
+    for (int t = 0; t < TW && has_column(p, at, t); ++t) {
       const int64_t to = own + neighbour<Index>(p.y, u, t);
       Pack<T, V> values;
       Pack<Offset, V> taps;

@@ -9,8 +9,7 @@ template <typename T, typename Offset, typename Index>
     const device T* t [[buffer(2), function_constant(with_values)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, 1, 1, 1>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
   const int64_t to = own_element(p.y, at);
   const Offset offset = offsets[to];
   if (offset == Offset(~Offset(0))) {

@@ -13,8 +13,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
   const Axis<Index> along_d = axis_d<Index>(p);
   const Axis<Index> along_h = axis_h<Index>(p);
   const Axis<Index> along_w = axis_w<Index>(p);
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p, p.in[0], p.in[1]);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const CoverTile<Index> tile = cover_tile<Index, TW>(p, at);
   const device Offset* winners = offsets + tile.first;
   const device T* from = dy + tile.first;
@@ -53,7 +52,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
   }
 
   device T* own = dx + own_element(p.x, at);
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
   }
 }

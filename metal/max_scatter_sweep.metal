@@ -20,8 +20,7 @@ template <
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<To>::type;
   const Axis<Index> along_w = axis_w<Index>(p);
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const CoverSweep<Index> sweep = cover_sweep<Index, TW>(p, at);
   const device Offset* winners = offsets + sweep.first;
   const device From* from = dy + sweep.first;
@@ -55,7 +54,7 @@ template <
   }
 
   const int64_t own = own_element(p.x, at);
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     const int64_t to = own + neighbour<Index>(p.x, 0, t);
     store<V>(dx + to, rounded<To, V>(total[t]));
     if (with_taps) {

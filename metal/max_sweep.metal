@@ -30,8 +30,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     const device Offset* taps [[buffer(3), function_constant(with_taps)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
   const device T* from = x + sweep.first;
   const device Offset* taps_from = with_taps ? taps + sweep.first : taps;
@@ -52,7 +51,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
 
   const int64_t own = own_element(p.y, at);
   best = no_best<T, V>();
-  for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     const Range<Index> columns = columns_after<Index, TW>(sweep, t);
     for (Index j = columns.first; j < columns.last; ++j) {
       take_column(

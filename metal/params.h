@@ -11,10 +11,18 @@
 
 namespace mlx_pooling {
 
-// Elements of an array from one to the next.
+// Where an array's elements are: the first, where it has position (0, 0, 0),
+// and how far it is from one to the next.
 struct Layout {
+  int64_t first;
   int64_t item;    // of the batch
   int64_t step[3]; // along D, H, W
+};
+
+// The results of a launch: of each item of the batch, a block of positions.
+struct Block {
+  int64_t first[3]; // along D, H, W
+  int64_t size[3];
 };
 
 struct PoolParams {
@@ -22,10 +30,11 @@ struct PoolParams {
   int64_t out[3]; // D, H, W of y and dy
   int64_t pad_lo[3];
   int64_t pad_hi[3];
-  Layout x;            // of what has the input's sizes
-  Layout y;            // of what has the output's
+  Layout x; // of what has the input's sizes
+  Layout y; // of what has the output's
+  Block results;
   int64_t first_item;  // of the batch, of this launch
-  int64_t first_plane; // of that item, along D
+  int64_t first_plane; // of that item's results, along D
   int64_t column_taps; // that a pass counts for one column
   float divisor;       // of every window, where they all have the same
 };

@@ -10,7 +10,7 @@ template <typename Index>
     device uint* sources [[buffer(0)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p, p.in[0], p.in[1]);
+  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
   sources[own_element(p.x, at)] = ~0u;
 }
 
@@ -24,8 +24,7 @@ struct Claim {
 template <typename Index>
 Claim own_claim(
     const device uint* indices, constant PoolParams& p, uint3 thread_at) {
-  const Place<Index> at =
-      place<Index, 1, 1, 1>(thread_at, p, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
   const ulong plane = ulong(p.in[0]) * ulong(p.in[1]) * ulong(p.in[2]);
   const uint row = uint(at.d) * uint(p.out[1]) + uint(at.h);
   Claim claim;
@@ -34,8 +33,7 @@ Claim own_claim(
   claim.position = -1;
   const uint index = indices[claim.element];
   if (index < plane) {
-    claim.position =
-        at.n * p.x.item + int64_t(index) * p.x.step[2] + at.channel;
+    claim.position = element(p.x, at.n, 0, 0, index) + at.channel;
   }
   return claim;
 }

@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t kMax32 = std::numeric_limits<int32_t>::max();
 constexpr uint32_t kThreadsPerGroup = 256;
 
-int64_t element_bytes(mx::Dtype dtype) {
-  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
-}
-
 Constants constants(const Geometry& g) {
   Constants values{};
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
@@ -44,6 +40,10 @@ Size threadgroup_for(Size grid) {
 }
 
 } // namespace
+
+int64_t element_bytes(mx::Dtype dtype) {
+  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
+}
 
 const char* type_name(mx::Dtype dtype) {
   switch (dtype) {
@@ -94,7 +94,7 @@ Layout
 row_major(int64_t depth, int64_t height, int64_t width, int64_t channels) {
   auto row = width * channels;
   auto plane = height * row;
-  return {depth * plane, {plane, row, channels}};
+  return {0, depth * plane, {plane, row, channels}};
 }
 
 Layouts layouts(const Geometry& g) {
@@ -185,16 +185,19 @@ Launch make_launch(
 }
 
 std::vector<Launch>
-launches(Launch launch, int64_t columns, int64_t tiles, Rows rows) {
-  auto planes = rows.items * rows.depth;
-  auto most = kMax32 / rows.of_plane;
+launches(Launch launch, int64_t items, int64_t vectors, Tile tile) {
+  auto [depth, height, width] = launch.params.results.size;
+  auto rows = ceil_div(height, tile.h);
+  auto planes = items * depth;
+  auto most = kMax32 / rows;
   std::vector<Launch> all;
   for (int64_t plane = 0; plane < planes; plane += most) {
-    launch.params.first_item = plane / rows.depth;
-    launch.params.first_plane = plane % rows.depth;
+    launch.params.first_item = plane / depth;
+    launch.params.first_plane = plane % depth;
     launch.grid = {
-        static_cast<uint32_t>(columns), static_cast<uint32_t>(tiles),
-        static_cast<uint32_t>(std::min(planes - plane, most) * rows.of_plane)};
+        static_cast<uint32_t>(vectors),
+        static_cast<uint32_t>(ceil_div(width, tile.w)),
+        static_cast<uint32_t>(std::min(planes - plane, most) * rows)};
     launch.threadgroup = threadgroup_for(launch.grid);
     all.push_back(launch);
   }
@@ -209,9 +212,9 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-bool leaves_input(const Axis& axis, int tile) {
+bool leaves_input(const Axis& axis, int64_t windows) {
   auto whole = axis;
-  whole.out = ceil_div(axis.out, tile) * tile;
+  whole.out = windows;
   return whole.leaves_input();
 }
 

@@ -8,6 +8,9 @@ namespace mlx_pooling::metal {
 
 // What all plans make launches from.
 
+// Of one element as shaders see it, which is a part where a dtype is complex.
+int64_t element_bytes(mlx::core::Dtype dtype);
+
 // Names the element type in the shaders. complex64 is read as the float pairs
 // that the geometry counts as channels.
 const char* type_name(mlx::core::Dtype dtype);
@@ -53,20 +56,15 @@ void set(Launch& launch, Constant constant, bool value);
 // Whether all windows have the same divisor, which `params` then carries.
 void set_divisor(Launch& launch, const Geometry& g);
 
-// Whether a tile of windows reaches outside the input: the last may have
+// Whether one of so many windows reaches outside the input: tiles may have
 // windows beyond the last output.
-bool leaves_input(const Axis& axis, int tile);
+bool leaves_input(const Axis& axis, int64_t windows);
 
-// What a launch has one row of threads for.
-struct Rows {
-  int64_t items; // of the batch
-  int64_t depth;
-  int64_t of_plane; // tiles along H
-};
-
-// Splits rows, at planes, over launches that each have a 32-bit grid.
+// Over the results of a batch of so many items, tile by tile, and so many
+// vectors of channels. Rows are split, at planes, over launches that each have
+// a 32-bit grid.
 std::vector<Launch>
-launches(Launch launch, int64_t columns, int64_t tiles, Rows rows);
+launches(Launch launch, int64_t items, int64_t vectors, Tile tile);
 
 void append(Plan& plan, const std::vector<Launch>& launches);
 

@@ -43,20 +43,20 @@ const char* element_index(const Geometry& g) {
 std::vector<Launch>
 over_windows(Launch launch, const Geometry& g, int width, Tile tile) {
   auto& [d, h, w] = g.axes;
-  set(launch, Constant::clip_rows, d.leaves_input() || leaves_input(h, tile.h));
-  set(launch, Constant::clip_columns, leaves_input(w, tile.w));
-  return launches(
-      std::move(launch), g.channels / width, ceil_div(w.out, tile.w),
-      {g.batch, d.out, ceil_div(h.out, tile.h)});
+  auto rows = ceil_div(h.out, tile.h) * tile.h;
+  auto columns = ceil_div(w.out, tile.w) * tile.w;
+  set(launch, Constant::clip_rows, d.leaves_input() || leaves_input(h, rows));
+  set(launch, Constant::clip_columns, leaves_input(w, columns));
+  launch.params.results = {{0, 0, 0}, {d.out, h.out, w.out}};
+  return launches(std::move(launch), g.batch, g.channels / width, tile);
 }
 
 // A launch over inputs, each looking at the windows around it.
 std::vector<Launch>
 over_covers(Launch launch, const Geometry& g, int width, Tile tile) {
   auto& [d, h, w] = g.axes;
-  return launches(
-      std::move(launch), g.channels / width, ceil_div(w.in, tile.w),
-      {g.batch, d.in, h.in});
+  launch.params.results = {{0, 0, 0}, {d.in, h.in, w.in}};
+  return launches(std::move(launch), g.batch, g.channels / width, tile);
 }
 
 } // namespace

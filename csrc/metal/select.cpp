@@ -31,6 +31,9 @@
 // windows of a pass      to 32    all reach one column: two runs from there
 // inputs of a pass       to 32    share windows: at most 2 loads an array
 //
+// Passes take a slab after the other, of as many positions as keep what is
+// between them within their share of memory and leave 2048 threads.
+//
 // Tiles are only as large as leaves 8192 threads; in passes, vectors become
 // narrower first.
 //
@@ -51,6 +54,7 @@ constexpr int64_t kManyLoads = 32;   // for one thread
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
 constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
+constexpr int64_t kSlabUnit = 16;               // positions
 constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
 constexpr int kStripElements = 32; // of a thread, kept in registers
 
@@ -235,12 +239,29 @@ Tile cover_tile(const Geometry& g, int width) {
   return is_fit ? kCoverTile : Tile{1, 1};
 }
 
-Strip window_strip(const Axis& axis, int64_t elements, int width) {
-  return narrowed(ideal_window_strip(axis), axis.out, elements, width);
+Strip window_strip(
+    const Axis& axis, int64_t results, int64_t elements, int width) {
+  return narrowed(ideal_window_strip(axis), results, elements, width);
 }
 
-Strip cover_strip(const Axis& axis, int64_t elements, int width) {
-  return narrowed(ideal_cover_strip(axis), axis.in, elements, width);
+Strip cover_strip(
+    const Axis& axis, int64_t results, int64_t elements, int width) {
+  return narrowed(ideal_cover_strip(axis), results, elements, width);
+}
+
+int64_t
+slab_length(int64_t results, int64_t bytes, int64_t most, int64_t elements) {
+  if (bytes <= most) {
+    return results;
+  }
+  // With vectors of four.
+  auto busy = (4 * kFewThreads * results + elements - 1) / elements;
+  auto length = std::max({most * results / bytes, busy, int64_t{1}});
+  // Of whole strips, and of whole vectors where channels do not fill them.
+  if (length > kSlabUnit) {
+    length -= length % kSlabUnit;
+  }
+  return std::min(length, results);
 }
 
 } // namespace mlx_pooling::metal

@@ -86,7 +86,7 @@ def is_backward(record: dict) -> bool:
 
 
 def loads_per_vector(records: list[dict]) -> float:
-    """Vectors loaded to one vector of the last launch's result.
+    """Vectors loaded to one vector of an operation's result.
 
     Those of earlier passes count for what they leave, which may be more or less.
     """
@@ -95,7 +95,8 @@ def loads_per_vector(records: list[dict]) -> float:
         # Offsets, where a forward kernel writes them, are stored as often as y.
         return max(record["buffers"], key=lambda buffer: buffer["stores"])
 
-    stored = result(records[-1])["bytes"]
+    results = [result(r) for r in records if not result(r)["temporary"]]
+    stored = sum(result["bytes"] for result in results)
     return sum(
         sum(buffer["loads"] for buffer in record["buffers"])
         / result(record)["stores"]

@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ SIZES = {
 }
 FORWARD = ("max_pool", "max_pool_gather", "avg_pool")
 BACKWARD = ("max_pool_scatter", "avg_pool_grad")
+AVG_OPS = ("avg_pool", "avg_pool_grad")
+PROJECT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -109,13 +112,14 @@ def library(host_folder: Path) -> ctypes.CDLL:
     (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
     library = ctypes.CDLL(str(extension))
     library.plan.restype = ctypes.c_char_p
+    library.temporary_bytes.restype = ctypes.c_int64
     return library
 
 
-def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+def plan_arguments(op: str, shape: Shape) -> tuple:
     g = shape.geometry
     low, high = zip(*g.padding, strict=True)
-    launches = library.plan(
+    return (
         op.encode(),
         shape.dtype.encode(),
         b"" if op.startswith("avg") else shape.offsets.encode(),
@@ -124,7 +128,10 @@ def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
         int64s(*g.kernel, *g.stride, *low, *high, *g.dilation),
         ctypes.c_int64(shape.byte_offset),
     )
-    return json.loads(launches)
+
+
+def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+    return json.loads(library.plan(*plan_arguments(op, shape)))
 
 
 def int64s(*values: int) -> ctypes.Array:
@@ -236,31 +243,47 @@ def is_pass(launch: dict) -> bool:
     return "_sweep<" in launch["kernel"]
 
 
-def pass_faults(launches: list[dict], op: str) -> list[str]:
+def pass_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     """As of other launches, but along the one axis that each pass is over."""
     faults = []
     for launch in launches:
-        index, width, _, strip = template_arguments(launch)
-        x, y, z = launch["grid"]
-        before, after = launch["in"][2], launch["out"][2]
-        results = after if op in FORWARD else before
-        if x * width != launch["y_step"][2]:
-            faults.append(f"{x} vectors of {width} channels")
+        index, _, _, strip = template_arguments(launch)
+        _, y, z = launch["grid"]
+        results = launch["results_size"][2]
         if not (y - 1) * strip < results <= y * strip:
             faults.append(f"{y} strips of {strip} results")
         # No strip of windows is longer than two of them.
         span = 2 * launch["constants"][2] * launch["constants"][8]
-        reach = min(span, max(before, after)) * launch["y_step"][2]
-        if index == "int" and reach > LARGEST:
+        before, after = launch["in"][2], launch["out"][2]
+        step = max(launch["x_step"][2], launch["y_step"][2])
+        if index == "int" and min(span, max(before, after)) * step > LARGEST:
             faults.append("32-bit indices")
         if z > LARGEST:
             faults.append(f"{z} rows")
+    results = sum(map(result_count, last_passes(launches, shape)))
+    if results != shape.batch * math.prod(shape.positions(op)) * shape.channels:
+        faults.append(f"{results} results")
     return faults
+
+
+def result_count(launch: dict) -> int:
+    x, _, z = launch["grid"]
+    return x * template_arguments(launch)[1] * z * launch["results_size"][2]
+
+
+def last_passes(launches: list[dict], shape: Shape) -> list[dict]:
+    """Of each slab."""
+    g = shape.geometry
+    passes = sum(
+        kernel > 1 or size != output
+        for kernel, size, output in zip(g.kernel, g.size, g.output, strict=True)
+    )
+    return launches[passes - 1 :: passes]
 
 
 def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     if any(map(is_pass, launches)):
-        return [*grid_faults(launches), *pass_faults(launches, op)]
+        return [*grid_faults(launches), *pass_faults(launches, op, shape)]
     return [
         *grid_faults(launches),
         *cover_faults(launches, op, shape),
@@ -291,9 +314,9 @@ def test_plan(library: ctypes.CDLL, op: str, name: str):
         ("window of fewer", "int", 1),
         ("huge padding", "long", 1),
         ("huge dilation", "long", 2),
-        ("large window", "int", 2),
-        ("large window of 2^31 elements", "int", 2),
-        ("sweep over 2^31 elements", "int long", 2),
+        ("large window", "int", 8),
+        ("large window of 2^31 elements", "int", 4),
+        ("sweep over 2^31 elements", "int long", 8),
         ("sweep of 2^31 channels", "long", 1),
     ],
 )
@@ -369,3 +392,31 @@ def test_adaptive_windows_start_where_products_fit(
     )
     (launch,) = json.loads(launches)
     assert f" {index}" in launch["kernel"]
+
+
+def benchmark_cases() -> list:
+    """The layers of networks that benchmarks measure."""
+    sys.path.insert(0, str(PROJECT / "benchmarks"))
+    from shapes import CASES
+
+    return list(CASES)
+
+
+def case_shape(case, dtype: str) -> Shape:
+    batch, *size, channels = case.shape
+    padding = tuple((p, p) for p in case.padding)
+    dilation = (case.dilation,) * len(size)
+    windows = (tuple(size), case.kernel, case.stride, padding, dilation)
+    return Shape(Geometry(*windows, case.ceil_mode), batch, channels, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("case", benchmark_cases(), ids=lambda case: case.name)
+def test_memory_of_a_gradient(library: ctypes.CDLL, case, dtype: str):
+    """Beyond its results, a gradient keeps offsets and what passes leave, both ways."""
+    shape = case_shape(case, dtype)
+    ops = ("max_pool", "max_pool_scatter") if case.op == "max" else AVG_OPS
+    between = sum(library.temporary_bytes(*plan_arguments(op, shape)) for op in ops)
+    outputs = shape.batch * math.prod(shape.geometry.output) * shape.channels
+    offsets = outputs * SIZES[shape.offsets] if case.op == "max" else 0
+    assert offsets + between <= 1.1 * (math.prod(case.shape) * SIZES[dtype] + offsets)

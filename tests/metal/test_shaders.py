@@ -80,7 +80,7 @@ FAULTY_RUNS = {
         "Arrays are not equal",
     ),
     "not written": (
-        Run((SMALL,), fault="< TW && at.first + t => < TW && at.first + t + 1"),
+        Run((SMALL,), fault="at.first + t < Index => at.first + t + 1 < Index"),
         'assert not [record for record in records if record["error"]]',
     ),
     "past the end of an array": (

@@ -1,7 +1,9 @@
 // Puts the Metal backend, on the host encoder, in the place of the CPU backend
 // when asked to, and tells the tests what its launches did.
 
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <sstream>
 
@@ -115,6 +117,10 @@ void write_members(std::ostream& out, const Launch& launch) {
   write_list(out, launch.params.x.step);
   out << ", \"y_step\": ";
   write_list(out, launch.params.y.step);
+  out << ", \"results_first\": ";
+  write_list(out, launch.params.results.first);
+  out << ", \"results_size\": ";
+  write_list(out, launch.params.results.size);
   out << ", \"first_item\": " << launch.params.first_item
       << ", \"first_plane\": " << launch.params.first_plane;
 }
@@ -131,8 +137,10 @@ void write(std::ostream& out, const Record& record) {
   out << ", \"error\": \"" << record.error << "\", \"buffers\": [";
   const char* separator = "";
   for (auto& t : record.traffic) {
-    out << separator << "{\"loads\": " << t.loads
-        << ", \"stores\": " << t.stores << ", \"bytes\": " << t.bytes << "}";
+    bool is_temporary = t.array >= kFirstTemporary;
+    out << separator << "{\"temporary\": " << (is_temporary ? "true" : "false")
+        << ", \"loads\": " << t.loads << ", \"stores\": " << t.stores
+        << ", \"bytes\": " << t.bytes << "}";
     separator = ", ";
   }
   out << "]}";
@@ -209,11 +217,10 @@ EXPORTED const char* take_records() {
   return text;
 }
 
-// The launches, as JSON, that an operation would take; nothing is allocated.
-// `shape` is that of x: (N, *spatial, C). `windows` has a row each for kernel
-// size, stride, low and high padding and dilation; of "adaptive", one for the
-// output size.
-EXPORTED const char* plan(
+// What an operation would take; nothing is allocated. `shape` is that of x:
+// (N, *spatial, C). `windows` has a row each for kernel size, stride, low and
+// high padding and dilation; of "adaptive", one for the output size.
+static metal::Plan plan_of(
     const char* op,
     const char* dtype,
     const char* offsets_dtype, // "": none
@@ -236,9 +243,41 @@ EXPORTED const char* plan(
   if (*offsets_dtype != '\0') {
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
   }
-  return metal::json(
-      metal::plan_named(
-          op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
-          offsets ? &*offsets : nullptr)
-          .launches);
+  return metal::plan_named(
+      op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
+      offsets ? &*offsets : nullptr);
+}
+
+// Its launches, as JSON.
+EXPORTED const char* plan(
+    const char* op,
+    const char* dtype,
+    const char* offsets_dtype,
+    int axes,
+    const int64_t* shape,
+    const int64_t* windows,
+    int64_t byte_offset) {
+  auto plan =
+      plan_of(op, dtype, offsets_dtype, axes, shape, windows, byte_offset);
+  return metal::json(plan.launches);
+}
+
+// The bytes of its temporaries.
+EXPORTED int64_t temporary_bytes(
+    const char* op,
+    const char* dtype,
+    const char* offsets_dtype,
+    int axes,
+    const int64_t* shape,
+    const int64_t* windows,
+    int64_t byte_offset) {
+  auto plan =
+      plan_of(op, dtype, offsets_dtype, axes, shape, windows, byte_offset);
+  int64_t bytes = 0;
+  for (auto& temporary : plan.temporaries) {
+    bytes += std::accumulate(
+        temporary.shape.begin(), temporary.shape.end(),
+        int64_t{mlx::core::size_of(temporary.dtype)}, std::multiplies<>());
+  }
+  return bytes;
 }

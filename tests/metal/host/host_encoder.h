@@ -10,6 +10,7 @@ namespace mlx_pooling::metal {
 
 // What a launch did to one of its buffers.
 struct Traffic {
+  int array; // of its plan
   uint64_t loads = 0;
   uint64_t stores = 0;
   uint64_t bytes = 0;

@@ -16,11 +16,11 @@ FAULTS = {
         "element written twice",
     ),
     "written by two neighbours": (
-        "at.first = Index(thread_at.y) * TW => at.first = Index(thread_at.y / 2) * TW",
+        "+ Index(thread_at.y) * TW => + Index(thread_at.y / 2) * TW",
         "element written twice",
     ),
     "not written": (
-        "for (int t = 0; t < TW && at.first => for (int t = 1; t < TW && at.first",
+        "for (int t = 0; t < TW && has_column => for (int t = 1; t < TW && has_column",
         "byte 0 of 288 not written",
     ),
     "past the end": (
