@@ -187,6 +187,9 @@ Launch make_launch(
 std::vector<Launch>
 launches(Launch launch, int64_t items, int64_t vectors, Tile tile) {
   auto [depth, height, width] = launch.params.results.size;
+  if (height == 0 || width == 0) {
+    return {};
+  }
   auto rows = ceil_div(height, tile.h);
   auto planes = items * depth;
   auto most = kMax32 / rows;

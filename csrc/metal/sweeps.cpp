@@ -231,7 +231,8 @@ Plan plan_max_sweeps(
     const Geometry& g, Way way, Operand x, Operand y, const Operand* offsets) {
   auto element = element_bytes(x.dtype) +
       (offsets != nullptr ? element_bytes(offsets->dtype) : 0);
-  auto share = memory(g, x.dtype, offsets) / 3;
+  // Without offsets there will be no gradient.
+  auto share = memory(g, x.dtype, offsets) / (offsets != nullptr ? 3 : 1);
   Plan plan;
   for (auto& slab :
        forward_slabs(g, way, Order::from_columns, {element, share})) {
