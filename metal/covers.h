@@ -10,7 +10,7 @@
 template <typename Index>
 struct Cover {
   Index tap;
-  Index phase; // less than the dilation
+  Index phase; // nearer to 0, on either side, than the dilation
   Index rest;  // of an adaptive window: o * in, less its start * out
 };
 
@@ -18,9 +18,7 @@ template <typename Index>
 Cover<Index> cover_by(Axis<Index> axis, Index o, Index position) {
   const Index start = window_start(axis, o);
   const Index distance = position - start;
-  // Rounded down, below 0 too.
-  const Index tap = (distance < 0 ? distance - (axis.dilation - 1) : distance) /
-      axis.dilation;
+  const Index tap = distance / axis.dilation;
   const Index rest = axis.adaptive ? o * axis.in - start * axis.out : Index(0);
   return {tap, distance - tap * axis.dilation, rest};
 }

@@ -147,7 +147,6 @@ MUTATIONS = {
         ("won ? indices[claim.element] : ~0u", "indices[claim.element]"),
     ],
     "metal/covers.h": [
-        ("distance - (axis.dilation - 1) : distance", "distance : distance"),
         ("o * axis.in - start * axis.out : Index(0)", "Index(0) : Index(0)"),
         ("phase + (borrows ? axis.dilation", "phase + (borrows ? axis.stride"),
         ("axis.dilation - (borrows ? 1 : 0)", "axis.dilation"),
