@@ -575,6 +575,7 @@ def case_shape(case, dtype: str) -> Shape:
     return Shape(Geometry(*windows, case.ceil_mode), batch, channels, dtype)
 
 
+@pytest.mark.usefixtures("released")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("case", benchmark_cases(), ids=lambda case: case.name)
 def test_memory_of_a_gradient(library: ctypes.CDLL, case, dtype: str):
