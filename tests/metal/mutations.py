@@ -165,7 +165,7 @@ MUTATIONS = {
         ("if (is_last) {", "if (!is_last) {"),
         ("groups * kLanes,", "groups,"),
         ("d.leaves_input() || h.leaves_input()", "h.leaves_input()"),
-        ("(step.slices + step.lanes) * outputs(g)", "outputs(g)"),
+        ("window_extent(g.axes[i], 1) * x.step[i]", "window_extent(g.axes[i], 1)"),
         ("step.reads_slices ? 1 : step.slices", "1"),
     ],
     "metal/max_pool_flat.metal": [
