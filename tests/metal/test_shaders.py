@@ -92,7 +92,9 @@ FAULTY_RUNS = {
         "Arrays are not equal",
     ),
     "not written": (
-        Run((SMALL,), fault="at.first + t < Index => at.first + t + 1 < Index"),
+        Run(
+            (SMALL,), fault="at.first + t < end_column => at.first + t + 1 < end_column"
+        ),
         'assert not [record for record in records if record["error"]]',
     ),
     "past the end of an array": (
