@@ -1,5 +1,4 @@
-#include "covers.h"
-#include "divisor.h"
+#include "shares.h"
 
 // A pass of avg_pool_grad along W: a thread computes TW neighbours for V
 // channels. The first pass divides.
@@ -10,25 +9,35 @@ template <typename From, typename To, typename Index, int V, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<To>::type;
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
-  const Range<Index> windows = windows_over<Index, TW>(p, at);
+  const Axis<Index> along_w = axis_w<Index>(p);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
+  const CoverSweep<Index> sweep = cover_sweep<Index, TW>(p, at);
+  const device From* from = dy + sweep.first;
 
   A total[TW][V] = {};
-  for (Index w = windows.first; w < windows.last; ++w) {
-    const A divisor = window_divisor<A, Index>(p, at.d, at.h, w);
-    const Pack<From, V> cotangent = load<V>(dy + own_window(p, at, w));
+  Cover<Index> by_w = sweep.w.first;
+  for (Index w = sweep.w.windows.first; w < sweep.w.windows.last; ++w) {
+    const A share = own_share<A>(along_w, by_w, at.first);
+    const Pack<From, V> cotangent = load<V>(from + swept_window(p, sweep, w));
+    Cover<Index> by_input = by_w;
     for (int t = 0; t < TW; ++t) {
-      const bool covered = window_tap<Index>(p, at.first + t, w) >= 0;
+      const bool covered = tap_of(along_w, by_input) >= 0;
       for (int i = 0; i < V; ++i) {
-        total[t][i] += covered ? A(cotangent.v[i]) / divisor : A(0);
+        total[t][i] += covered ? A(cotangent.v[i]) * share : A(0);
       }
+      by_input = of_next_input(along_w, by_input);
     }
+    by_w = in_next_window(along_w, by_w);
   }
 
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
-    store<V>(
-        dx + own_element(at, 0, t, p.in[2], p.channels),
-        rounded<To, V>(total[t]));
+  const A divisor = common_divisor<A>(p) *
+      own_divisor<A>(axis_d<Index>(p), at.d) *
+      own_divisor<A>(axis_h<Index>(p), at.h);
+  device To* own = dx + own_element(p.x, at);
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+    for (int i = 0; i < V; ++i) {
+      total[t][i] /= divisor;
+    }
+    store<V>(own + neighbour<Index>(p.x, 0, t), rounded<To, V>(total[t]));
   }
 }

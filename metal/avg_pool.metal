@@ -10,16 +10,16 @@ template <typename T, typename Index, int V, int TH, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
-  const Place<Index> at =
-      place<Index, V, TH, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
+  const device T* from = x + tile.first;
 
   A total[TH][TW][V] = {};
   for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
     A column[TH][V] = {};
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
       for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
-        const Pack<T, V> v = load<V>(x + input_at(p, at, tile, kd, r, j));
+        const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
         for (int u = 0; u < TH; ++u) {
           const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
           for (int i = 0; kh >= 0 && i < V; ++i) {
@@ -38,16 +38,18 @@ template <typename T, typename Index, int V, int TH, int TW>
     }
   }
 
-  for (int u = 0; u < TH && at.h + u < Index(p.out[1]); ++u) {
-    for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+  const A divisor_d = own_divisor<A>(axis_d<Index>(p), at.d);
+  device T* own = y + own_element(p.y, at);
+  for (int u = 0; u < TH && has_row(p, at, u); ++u) {
+    const A divisor_h = own_divisor<A>(axis_h<Index>(p), at.h + u);
+    for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+      const A divisor_w = own_divisor<A>(axis_w<Index>(p), at.first + t);
       const A divisor =
-          window_divisor<A, Index>(p, at.d, at.h + u, at.first + t);
+          common_divisor<A>(p) * divisor_d * divisor_h * divisor_w;
       for (int i = 0; i < V; ++i) {
         total[u][t][i] /= divisor;
       }
-      store<V>(
-          y + own_element(at, u, t, p.out[2], p.channels),
-          rounded<T, V>(total[u][t]));
+      store<V>(own + neighbour<Index>(p.y, u, t), rounded<T, V>(total[u][t]));
     }
   }
 }

@@ -32,19 +32,21 @@ template <
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
-  const Place<Index> at =
-      place<Index, C, TH, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
-  const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
+  const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
   const int N = count * C;
-  const Range<int> columns = columns_inside<Index>(p, tile.start_w, count);
+  const RunTile<Index> tile = run_tile<Index, TH>(p, at, count);
+  const Range<Index> taps_d = tile.windows.taps_d;
+  const Range<Index> rows = tile.windows.rows;
+  const Range<int> columns = tile.columns;
+  const device T* from = x + tile.windows.first;
 
   A total[TH][TW * C] = {};
   T run[N] = {}; // 0 where there is no input
-  for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
-    for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
+  for (Index kd = taps_d.first; kd < taps_d.last; ++kd) {
+    for (Index r = rows.first; r < rows.last; ++r) {
       load_run<V, N>(
-          run, x + input_at<Index>(p, at, tile, kd, r, 0), columns.first * C,
+          run, from + run_at(p, tile, kd, r), columns.first * C,
           columns.last * C);
       A row[TW * C] = {};
       add_row<C, TW, K, S, D>(row, run);
@@ -59,22 +61,26 @@ template <
     }
   }
 
-  const int windows = neighbours<Index>(at.first, p.out[2], TW);
+  const int windows = own_columns<TW>(p, at);
+  const A divisor_d = own_divisor<A>(axis_d<Index>(p), at.d);
+  device T* own = y + own_element(p.y, at);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
-    if (at.h + u < Index(p.out[1])) {
+    if (has_row(p, at, u)) {
+      const A divisor_h = own_divisor<A>(axis_h<Index>(p), at.h + u);
       T means[TW * C];
       MLX_POOLING_UNROLL
       for (int t = 0; t < TW; ++t) {
+        const A divisor_w = own_divisor<A>(axis_w<Index>(p), at.first + t);
         const A divisor =
-            window_divisor<A, Index>(p, at.d, at.h + u, at.first + t);
+            common_divisor<A>(p) * divisor_d * divisor_h * divisor_w;
         MLX_POOLING_UNROLL
         for (int i = t * C; i < (t + 1) * C; ++i) {
           means[i] = T(total[u][i] / divisor);
         }
       }
       store_run<V, TW * C>(
-          y + own_element(at, u, 0, p.out[2], p.channels), means, windows * C);
+          own + neighbour<Index>(p.y, u, 0), means, windows * C);
     }
   }
 }

@@ -1,8 +1,8 @@
-#include "covers.h"
-#include "divisor.h"
+#include "shares.h"
 
 // A thread computes TW neighbouring inputs along W for V channels: each adds
-// up its shares of the cotangents of all windows around it.
+// up its shares of the cotangents of all windows around it. Windows in one
+// column have the same inputs along W, so that they are added up first.
 template <typename T, typename Index, int V, int TW>
 [[kernel]] void avg_pool_grad(
     const device T* dy [[buffer(0)]],
@@ -10,35 +10,52 @@ template <typename T, typename Index, int V, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p.first_row, p.in[0], p.in[1]);
+  const Axis<Index> along_d = axis_d<Index>(p);
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const CoverTile<Index> tile = cover_tile<Index, TW>(p, at);
+  const device T* from = dy + tile.first;
 
   A total[TW][V] = {};
-  for (Index d = tile.windows_d.first; d < tile.windows_d.last; ++d) {
-    for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
-      Index kd;
-      Index kh;
-      if (!row_has_taps(p, tile, d, h, kd, kh)) {
-        continue;
-      }
-      for (Index w = tile.windows_w.first; w < tile.windows_w.last; ++w) {
-        const A divisor = window_divisor<A, Index>(p, d, h, w);
-        const Pack<T, V> cotangent =
-            load<V>(dy + output_at<Index>(p, at, d, h, w));
-        for (int t = 0; t < TW; ++t) {
-          const bool covered = column_tap(p, tile, t, w) >= 0;
+  Cover<Index> by_w = tile.w.first;
+  for (Index w = tile.w.windows.first; w < tile.w.windows.last; ++w) {
+    A column[V] = {};
+    Cover<Index> by_d = tile.d.first;
+    for (Index d = tile.d.windows.first; d < tile.d.windows.last; ++d) {
+      const bool has_d = tap_of(along_d, by_d) >= 0;
+      const A share_d = own_share<A>(along_d, by_d, at.d);
+      Cover<Index> by_h = tile.h.first;
+      for (Index h = tile.h.windows.first; h < tile.h.windows.last; ++h) {
+        if (has_d && tap_of(along_h, by_h) >= 0) {
+          const A share = share_d * own_share<A>(along_h, by_h, at.h);
+          const Pack<T, V> cotangent =
+              load<V>(from + output_at(p, tile, d, h, w));
           for (int i = 0; i < V; ++i) {
-            total[t][i] += covered ? A(cotangent.v[i]) / divisor : A(0);
+            column[i] += A(cotangent.v[i]) * share;
           }
         }
+        by_h = in_next_window(along_h, by_h);
       }
+      by_d = in_next_window(along_d, by_d);
     }
+    const A share_w = own_share<A>(along_w, by_w, at.first);
+    Cover<Index> by_input = by_w;
+    for (int t = 0; t < TW; ++t) {
+      const bool covered = tap_of(along_w, by_input) >= 0;
+      for (int i = 0; i < V; ++i) {
+        total[t][i] += covered ? column[i] * share_w : A(0);
+      }
+      by_input = of_next_input(along_w, by_input);
+    }
+    by_w = in_next_window(along_w, by_w);
   }
 
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
-    store<V>(
-        dx + own_element(at, 0, t, p.in[2], p.channels),
-        rounded<T, V>(total[t]));
+  device T* own = dx + own_element(p.x, at);
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+    for (int i = 0; i < V; ++i) {
+      total[t][i] /= common_divisor<A>(p);
+    }
+    store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
   }
 }

@@ -1,9 +1,9 @@
-#include "covers.h"
-#include "divisor.h"
 #include "runs.h"
+#include "shares.h"
 
 // avg_pool_grad of few channels: a thread computes TW neighbouring inputs for
-// all C channels, as max_pool_scatter_flat does.
+// all C channels, as max_pool_scatter_flat does; windows in one column are
+// added up first, as avg_pool_grad does.
 template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
 [[kernel]] void avg_pool_grad_flat(
     const device T* dy [[buffer(0)]],
@@ -11,46 +11,60 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
-  const Place<Index> at =
-      place<Index, C, 1, TW>(thread_at, p.first_row, p.in[0], p.in[1]);
+  const Axis<Index> along_d = axis_d<Index>(p);
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
+  const Place<Index> at = place<Index, C, 1, TW>(thread_at, p);
   const CoverTile<Index> tile = cover_tile<Index, TW>(p, at);
-  const Index first = tile.windows_w.first;
-  const int windows = neighbours<Index>(first, p.out[2], WINDOWS);
+  const Index first = tile.w.windows.first;
+  const int windows = neighbours(first, along_w.out, WINDOWS);
+  const device T* from = dy + tile.first;
 
-  A total[TW * C] = {};
+  A columns[WINDOWS * C] = {};
   T cotangents[WINDOWS * C] = {}; // 0 where there is no window
-  for (Index d = tile.windows_d.first; d < tile.windows_d.last; ++d) {
-    for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
-      Index kd;
-      Index kh;
-      if (!row_has_taps(p, tile, d, h, kd, kh)) {
-        continue;
-      }
-      load_run<R, WINDOWS * C>(
-          cotangents, dy + output_at<Index>(p, at, d, h, first), 0,
-          windows * C);
-      MLX_POOLING_UNROLL
-      for (int w = 0; w < WINDOWS; ++w) {
-        const A divisor = window_divisor<A, Index>(p, d, h, first + w);
+  Cover<Index> by_d = tile.d.first;
+  for (Index d = tile.d.windows.first; d < tile.d.windows.last; ++d) {
+    const bool has_d = tap_of(along_d, by_d) >= 0;
+    const A share_d = own_share<A>(along_d, by_d, at.d);
+    Cover<Index> by_h = tile.h.first;
+    for (Index h = tile.h.windows.first; h < tile.h.windows.last; ++h) {
+      if (has_d && tap_of(along_h, by_h) >= 0) {
+        const A share = share_d * own_share<A>(along_h, by_h, at.h);
+        load_run<R, WINDOWS * C>(
+            cotangents, from + output_at(p, tile, d, h, first), 0, windows * C);
         MLX_POOLING_UNROLL
-        for (int t = 0; t < TW; ++t) {
-          const bool covered = column_tap<Index>(p, tile, t, first + w) >= 0;
-          MLX_POOLING_UNROLL
-          for (int c = 0; c < C; ++c) {
-            const A share = A(cotangents[w * C + c]) / divisor;
-            total[t * C + c] += covered ? share : A(0);
-          }
+        for (int i = 0; i < WINDOWS * C; ++i) {
+          columns[i] += A(cotangents[i]) * share;
         }
       }
+      by_h = in_next_window(along_h, by_h);
     }
+    by_d = in_next_window(along_d, by_d);
+  }
+
+  A total[TW * C] = {};
+  Cover<Index> by_w = tile.w.first;
+  MLX_POOLING_UNROLL
+  for (int w = 0; w < WINDOWS; ++w) {
+    const A share_w = own_share<A>(along_w, by_w, at.first);
+    Cover<Index> by_input = by_w;
+    MLX_POOLING_UNROLL
+    for (int t = 0; t < TW; ++t) {
+      const bool covered = tap_of(along_w, by_input) >= 0;
+      MLX_POOLING_UNROLL
+      for (int c = 0; c < C; ++c) {
+        total[t * C + c] += covered ? columns[w * C + c] * share_w : A(0);
+      }
+      by_input = of_next_input(along_w, by_input);
+    }
+    by_w = in_next_window(along_w, by_w);
   }
 
   T sums[TW * C];
   MLX_POOLING_UNROLL
   for (int i = 0; i < TW * C; ++i) {
-    sums[i] = T(total[i]);
+    sums[i] = T(total[i] / common_divisor<A>(p));
   }
   store_run<V, TW * C>(
-      dx + own_element(at, 0, 0, p.in[2], p.channels), sums,
-      neighbours<Index>(at.first, p.in[2], TW) * C);
+      dx + own_element(p.x, at), sums, own_columns<TW>(p, at) * C);
 }

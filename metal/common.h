@@ -110,78 +110,144 @@ bool has_none(Range<Index> range) {
   return range.first >= range.last;
 }
 
+// One axis of the geometry. What is not a size is known when the pipeline is
+// made.
+template <typename Index>
+struct Axis {
+  Index in;
+  Index out;
+  Index pad_lo;
+  Index pad_hi;
+  Index taps;
+  Index stride; // of an adaptive axis: in / out
+  Index dilation;
+  bool adaptive;
+};
+
+template <typename Index>
+Axis<Index> axis_d(constant PoolParams& p) {
+  return {Index(p.in[0]),     Index(p.out[0]), Index(p.pad_lo[0]),
+          Index(p.pad_hi[0]), kernel_d,        stride_d,
+          dilation_d,         adaptive_d};
+}
+
+template <typename Index>
+Axis<Index> axis_h(constant PoolParams& p) {
+  return {Index(p.in[1]),     Index(p.out[1]), Index(p.pad_lo[1]),
+          Index(p.pad_hi[1]), kernel_h,        stride_h,
+          dilation_h,         adaptive_h};
+}
+
+template <typename Index>
+Axis<Index> axis_w(constant PoolParams& p) {
+  return {Index(p.in[2]),     Index(p.out[2]), Index(p.pad_lo[2]),
+          Index(p.pad_hi[2]), kernel_w,        stride_w,
+          dilation_w,         adaptive_w};
+}
+
 // The thread's place: a tile of TH x TW neighbours along H and W, V channels.
 template <typename Index>
 struct Place {
-  Index channel;
-  Index first; // position along W
-  Index row;   // among batch * depth * height
-  Index n;
+  int64_t n;
   Index d;
   Index h;
+  Index first; // position along W
+  Index channel;
 };
 
 template <typename Index, int V, int TH, int TW>
-Place<Index>
-place(uint3 thread_at, int64_t first_row, int64_t depth, int64_t height) {
+Place<Index> place(uint3 thread_at, constant PoolParams& p) {
+  const uint depth = uint(p.results.size[0]);
+  // A launch has fewer than 2^31 rows of tiles, and so has a plane.
+  const uint tiles = (uint(p.results.size[1]) + (TH - 1)) / TH;
+  const uint plane_of_launch = thread_at.z / tiles;
+  const uint plane = uint(p.first_plane) + plane_of_launch;
+  const uint item = plane / depth;
   Place<Index> at;
+  at.n = p.first_item + item;
+  at.d = Index(p.results.first[0]) + Index(plane - item * depth);
+  at.h = Index(p.results.first[1]) +
+      Index(thread_at.z - plane_of_launch * tiles) * TH;
+  at.first = Index(p.results.first[2]) + Index(thread_at.y) * TW;
   at.channel = Index(thread_at.x) * V;
-  at.first = Index(thread_at.y) * TW;
-  const Index tile_row = Index(thread_at.z) + Index(first_row);
-  const Index tiles = (Index(height) + (TH - 1)) / TH;
-  const Index plane = tile_row / tiles;
-  at.h = (tile_row - plane * tiles) * TH;
-  at.row = plane * Index(height) + at.h;
-  at.n = plane / Index(depth);
-  at.d = plane - at.n * Index(depth);
   return at;
 }
 
-// First channel of the thread's position (u, t), in an array of that width.
+// Whether the thread's neighbour (u, t) is among the results.
 template <typename Index>
-Index own_element(
-    Place<Index> at, int u, int t, int64_t width, int64_t channels) {
-  const Index position = (at.row + u) * Index(width) + at.first + t;
-  return position * Index(channels) + at.channel;
+bool has_row(constant PoolParams& p, Place<Index> at, int u) {
+  return at.h + u < Index(p.results.first[1] + p.results.size[1]);
+}
+
+template <typename Index>
+Index end_column(constant PoolParams& p) {
+  return Index(p.results.first[2] + p.results.size[2]);
+}
+
+template <typename Index>
+bool has_column(constant PoolParams& p, Place<Index> at, int t) {
+  return at.first + t < end_column<Index>(p);
+}
+
+// Arrays may have any number of elements. A thread finds its first one in each
+// with 64 bits; from there on, `Index` has room for what it can reach.
+
+// First channel of a position.
+inline int64_t
+element(constant Layout& array, int64_t n, int64_t d, int64_t h, int64_t w) {
+  return array.first + n * array.item + d * array.step[0] + h * array.step[1] +
+      w * array.step[2];
+}
+
+// Of the thread's first neighbour.
+template <typename Index>
+int64_t own_element(constant Layout& array, Place<Index> at) {
+  return element(array, at.n, at.d, at.h, at.first) + at.channel;
+}
+
+// From there to neighbour (u, t).
+template <typename Index>
+Index neighbour(constant Layout& array, int u, int t) {
+  return u * Index(array.step[1]) + t * Index(array.step[2]);
 }
 
 // Input position of tap 0 of window o; negative inside the low padding.
 template <typename Index>
-Index window_start(
-    Index o, Index in, Index out, Index stride, Index pad_lo, bool adaptive) {
-  return adaptive ? o * in / out : o * stride - pad_lo;
+Index window_start(Axis<Index> axis, Index o) {
+  return axis.adaptive ? o * axis.in / axis.out : o * axis.stride - axis.pad_lo;
 }
 
 // The taps of adaptive window o, which starts at `start`.
 template <typename Index>
-Index adaptive_taps(Index o, Index start, Index in, Index out) {
-  return ((o + 1) * in - 1) / out + 1 - start;
+Index adaptive_taps(Axis<Index> axis, Index o, Index start) {
+  return ((o + 1) * axis.in - 1) / axis.out + 1 - start;
 }
 
-// The taps, of a window that starts at `start`, inside an axis of size `in`.
+// The taps, of a window that starts at `start`, inside the first `size` inputs.
 template <typename Index>
-Range<Index> valid_taps(Index start, Index in, Index taps, Index dilation) {
-  const Index first = start < 0 ? (-start - 1) / dilation + 1 : Index(0);
-  const Index last = start < in ? (in - start - 1) / dilation + 1 : Index(0);
-  return {first, min(last, taps)};
+Range<Index> valid_taps(Axis<Index> axis, Index start, Index size) {
+  const Index first = start < 0 ? (-start - 1) / axis.dilation + 1 : Index(0);
+  const Index last =
+      start < size ? (size - start - 1) / axis.dilation + 1 : Index(0);
+  return {first, min(last, axis.taps)};
 }
 
-// The taps, inside the input, of window o.
+// The taps, inside the input, of window o, which starts at `start`.
 template <typename Index>
-Range<Index> window_taps(
-    Index o,
-    Index start,
-    Index in,
-    Index out,
-    Index taps,
-    Index dilation,
-    bool clip,
-    bool adaptive) {
-  if (adaptive) {
-    return {0, adaptive_taps<Index>(o, start, in, out)};
+Range<Index> window_taps(Axis<Index> axis, Index o, Index start, bool clip) {
+  if (axis.adaptive) {
+    return {0, adaptive_taps(axis, o, start)};
   }
   if (clip) {
-    return valid_taps<Index>(start, in, taps, dilation);
+    return valid_taps(axis, start, axis.in);
   }
-  return {0, taps};
+  return {0, axis.taps};
+}
+
+// The same of `tile` neighbouring windows together.
+template <typename Index>
+Range<Index>
+tile_taps(Axis<Index> axis, int tile, Index o, Index start, bool clip) {
+  axis.taps += (tile - 1) * axis.stride;
+  return window_taps(axis, o, start, clip);
 }

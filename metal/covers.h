@@ -3,141 +3,163 @@
 #include "common.h"
 
 // From inputs to the outputs whose windows contain them: backward kernels.
+// Loops go from window to window, and from input to input, by addition.
 
-// The windows of an axis of size `out` that may contain a position in
-// [reach_first, reach_last], both counted from the padding's edge.
+// Where a position lies in a window: `phase` inputs beyond tap `tap`, if it had
+// one there.
 template <typename Index>
-Range<Index> covering_windows(
-    Index reach_first,
-    Index reach_last,
-    Index in,
-    Index out,
-    Index span,
-    Index stride,
-    bool adaptive) {
-  if (adaptive) {
-    return {
-        reach_first * out / in,
-        min(out, ((reach_last + 1) * out - 1) / in + 1)};
-  }
-  const Index last_before = reach_first - span;
-  const Index first = last_before < 0 ? Index(0) : last_before / stride + 1;
-  return {first, min(out, reach_last / stride + 1)};
+struct Cover {
+  Index tap;
+  Index phase; // nearer to 0, on either side, than the dilation
+  Index rest;  // of an adaptive window: o * in, less its start * out
+};
+
+template <typename Index>
+Cover<Index> cover_by(Axis<Index> axis, Index o, Index position) {
+  const Index start = window_start(axis, o);
+  const Index distance = position - start;
+  const Index tap = distance / axis.dilation;
+  const Index rest = axis.adaptive ? o * axis.in - start * axis.out : Index(0);
+  return {tap, distance - tap * axis.dilation, rest};
 }
 
-// The tap that a position, counted from the padding's edge, is of window o; -1
-// where it is none.
+// The same position in the next window.
 template <typename Index>
-Index tap_at(
-    Index reach,
-    Index o,
-    Index in,
-    Index out,
-    Index taps,
-    Index stride,
-    Index dilation,
-    bool adaptive) {
-  const Index distance =
-      reach - window_start<Index>(o, in, out, stride, 0, adaptive);
-  if (adaptive) {
-    const Index own_taps = adaptive_taps<Index>(o, reach - distance, in, out);
-    return distance < own_taps ? distance : Index(-1);
+Cover<Index> in_next_window(Axis<Index> axis, Cover<Index> cover) {
+  if (axis.adaptive) {
+    const Index rest = cover.rest + axis.in - axis.stride * axis.out;
+    const bool carries = rest >= axis.out;
+    return {
+        cover.tap - axis.stride - (carries ? 1 : 0), Index(0),
+        rest - (carries ? axis.out : Index(0))};
   }
-  const bool is_tap =
-      distance >= 0 && distance % dilation == 0 && distance / dilation < taps;
-  return is_tap ? distance / dilation : Index(-1);
+  const Index phase = cover.phase - axis.stride % axis.dilation;
+  const bool borrows = phase < 0;
+  return {
+      cover.tap - axis.stride / axis.dilation - (borrows ? 1 : 0),
+      phase + (borrows ? axis.dilation : Index(0)), Index(0)};
+}
+
+// The next position in the same window.
+template <typename Index>
+Cover<Index> of_next_input(Axis<Index> axis, Cover<Index> cover) {
+  const bool is_tap = cover.phase + 1 == axis.dilation;
+  return {
+      cover.tap + (is_tap ? 1 : 0), is_tap ? Index(0) : cover.phase + 1,
+      cover.rest};
+}
+
+// The taps of the window: of an adaptive one, in / out and what is left of in,
+// rounded up.
+template <typename Index>
+Index taps_around(Axis<Index> axis, Cover<Index> cover) {
+  if (!axis.adaptive) {
+    return axis.taps;
+  }
+  const Index rest = cover.rest + axis.in - axis.stride * axis.out;
+  return axis.stride + (rest > 0 ? 1 : 0) + (rest > axis.out ? 1 : 0);
+}
+
+// The tap that the position is; -1 where it is none.
+template <typename Index>
+Index tap_of(Axis<Index> axis, Cover<Index> cover) {
+  const bool is_tap = cover.phase == 0 && cover.tap >= 0 &&
+      cover.tap < taps_around(axis, cover);
+  return is_tap ? cover.tap : Index(-1);
+}
+
+// Where the window starts that the position is seen from.
+template <typename Index>
+Index start_around(Axis<Index> axis, Cover<Index> cover, Index position) {
+  return position - cover.tap * axis.dilation - cover.phase;
+}
+
+// The windows around some neighbouring positions.
+template <typename Index>
+struct Covers {
+  Range<Index> windows;
+  Cover<Index> first; // of the first position by the first window
+};
+
+template <typename Index>
+Covers<Index> covers_of(Axis<Index> axis, Index position, int neighbours) {
+  const Index last = position + (neighbours - 1);
+  if (axis.adaptive) {
+    const Index first_window = position * axis.out / axis.in;
+    const Index last_window = ((last + 1) * axis.out - 1) / axis.in;
+    return {
+        {first_window, min(axis.out, last_window + 1)},
+        cover_by(axis, first_window, position)};
+  }
+  const Index reach = position + axis.pad_lo;
+  const Index last_reach = last + axis.pad_lo;
+  const Index last_before = reach - ((axis.taps - 1) * axis.dilation + 1);
+  const Index first_window =
+      last_before < 0 ? Index(0) : last_before / axis.stride + 1;
+  return {
+      {first_window, min(axis.out, last_reach / axis.stride + 1)},
+      cover_by(axis, first_window, position)};
 }
 
 // The windows around TW neighbouring inputs along W.
 template <typename Index>
 struct CoverTile {
-  Index reach_d; // position of the first input from the padding's edge
-  Index reach_h;
-  Index reach_w;
-  Range<Index> windows_d;
-  Range<Index> windows_h;
-  Range<Index> windows_w;
+  Covers<Index> d;
+  Covers<Index> h;
+  Covers<Index> w;
+  int64_t first; // channel of the first of their outputs
 };
 
 template <typename Index, int TW>
 CoverTile<Index> cover_tile(constant PoolParams& p, Place<Index> at) {
   CoverTile<Index> tile;
-  tile.reach_d = at.d + Index(p.pad_lo[0]);
-  tile.reach_h = at.h + Index(p.pad_lo[1]);
-  tile.reach_w = at.first + Index(p.pad_lo[2]);
-  const Index span_d = Index(kernel_d - 1) * dilation_d + 1;
-  const Index span_h = Index(kernel_h - 1) * dilation_h + 1;
-  const Index span_w = Index(kernel_w - 1) * dilation_w + 1;
-  tile.windows_d = covering_windows<Index>(
-      tile.reach_d, tile.reach_d, p.in[0], p.out[0], span_d, stride_d,
-      adaptive_d);
-  tile.windows_h = covering_windows<Index>(
-      tile.reach_h, tile.reach_h, p.in[1], p.out[1], span_h, stride_h,
-      adaptive_h);
-  tile.windows_w = covering_windows<Index>(
-      tile.reach_w, tile.reach_w + (TW - 1), p.in[2], p.out[2], span_w,
-      stride_w, adaptive_w);
+  tile.d = covers_of(axis_d<Index>(p), at.d, 1);
+  tile.h = covers_of(axis_h<Index>(p), at.h, 1);
+  tile.w = covers_of(axis_w<Index>(p), at.first, TW);
+  tile.first = 0;
+  if (has_none(tile.d.windows) || has_none(tile.h.windows) ||
+      has_none(tile.w.windows)) {
+    tile.d.windows.last = tile.d.windows.first;
+    tile.w.windows.last = tile.w.windows.first;
+  } else {
+    tile.first = at.channel +
+        element(p.y, at.n, tile.d.windows.first, tile.h.windows.first,
+                tile.w.windows.first);
+  }
   return tile;
 }
 
-// Whether windows of output row (d, h) contain the thread's input row; their
-// tap row is then kd, kh.
-template <typename Index>
-bool row_has_taps(
-    constant PoolParams& p,
-    CoverTile<Index> tile,
-    Index d,
-    Index h,
-    thread Index& kd,
-    thread Index& kh) {
-  kd = tap_at<Index>(
-      tile.reach_d, d, p.in[0], p.out[0], kernel_d, stride_d, dilation_d,
-      adaptive_d);
-  kh = tap_at<Index>(
-      tile.reach_h, h, p.in[1], p.out[1], kernel_h, stride_h, dilation_h,
-      adaptive_h);
-  return kd >= 0 && kh >= 0;
-}
-
-// The tap along W that the thread's input `t` is of window w; -1 for none.
-template <typename Index>
-Index column_tap(
-    constant PoolParams& p, CoverTile<Index> tile, int t, Index w) {
-  return tap_at<Index>(
-      tile.reach_w + t, w, p.in[2], p.out[2], kernel_w, stride_w, dilation_w,
-      adaptive_w);
-}
-
-// First channel of output (d, h, w).
+// From the tile's first output to output (d, h, w).
 template <typename Index>
 Index output_at(
-    constant PoolParams& p, Place<Index> at, Index d, Index h, Index w) {
-  const Index row = (at.n * Index(p.out[0]) + d) * Index(p.out[1]) + h;
-  return (row * Index(p.out[2]) + w) * Index(p.channels) + at.channel;
+    constant PoolParams& p, CoverTile<Index> tile, Index d, Index h, Index w) {
+  return (d - tile.d.windows.first) * Index(p.y.step[0]) +
+      (h - tile.h.windows.first) * Index(p.y.step[1]) +
+      (w - tile.w.windows.first) * Index(p.y.step[2]);
 }
 
-// Windows along W of the thread's row, which a sweep has one of for each of the
-// outputs' rows.
+// The windows along W around TW neighbouring inputs of a row, which a sweep has
+// one of for each of the outputs' rows.
+template <typename Index>
+struct CoverSweep {
+  Covers<Index> w;
+  int64_t first; // channel of the first of them
+};
 
-// Those around TW neighbouring inputs.
 template <typename Index, int TW>
-Range<Index> windows_over(constant PoolParams& p, Place<Index> at) {
-  const Index reach = at.first + Index(p.pad_lo[2]);
-  const Index span = Index(kernel_w - 1) * dilation_w + 1;
-  return covering_windows<Index>(
-      reach, reach + (TW - 1), p.in[2], p.out[2], span, stride_w, adaptive_w);
+CoverSweep<Index> cover_sweep(constant PoolParams& p, Place<Index> at) {
+  CoverSweep<Index> sweep;
+  sweep.w = covers_of(axis_w<Index>(p), at.first, TW);
+  sweep.first = 0;
+  if (!has_none(sweep.w.windows)) {
+    const Index first = sweep.w.windows.first;
+    sweep.first = element(p.y, at.n, at.d, at.h, first) + at.channel;
+  }
+  return sweep;
 }
 
-// The tap that input w_in is of window w; -1 for none.
+// From the sweep's first window to window w.
 template <typename Index>
-Index window_tap(constant PoolParams& p, Index w_in, Index w) {
-  return tap_at<Index>(
-      w_in + Index(p.pad_lo[2]), w, p.in[2], p.out[2], kernel_w, stride_w,
-      dilation_w, adaptive_w);
-}
-
-// First channel of window w.
-template <typename Index>
-Index own_window(constant PoolParams& p, Place<Index> at, Index w) {
-  return (at.row * Index(p.out[2]) + w) * Index(p.channels) + at.channel;
+Index swept_window(constant PoolParams& p, CoverSweep<Index> sweep, Index w) {
+  return (w - sweep.w.windows.first) * Index(p.y.step[2]);
 }

@@ -20,17 +20,17 @@ struct Share {
 };
 
 template <typename Index, int V, int L>
-Share<Index> own_share(constant PoolParams& p, uint3 thread_at, uint lane) {
+Share<Index> lane_share(constant PoolParams& p, uint3 thread_at, uint lane) {
   const uint vectors = uint(kLanes / L);
   const uint slice = thread_at.y / uint(p.out[2]);
   const uint3 place_at = {
       thread_at.x / uint(kLanes) * vectors + lane % vectors,
       thread_at.y - slice * uint(p.out[2]), thread_at.z};
   Share<Index> own;
-  own.at = place<Index, V, 1, 1>(place_at, p.first_row, p.out[0], p.out[1]);
+  own.at = place<Index, V, 1, 1>(place_at, p);
   own.number = Index(lane / vectors);
   own.slice = Index(slice);
-  own.is_idle = own.at.channel >= Index(p.channels);
+  own.is_idle = own.at.channel >= Index(p.y.step[2]);
   return own;
 }
 
@@ -40,11 +40,17 @@ bool stores(Share<Index> own) {
   return own.number == 0 && !own.is_idle;
 }
 
-// Where the lane's slice of an output lies: slices are arrays of all outputs.
+// Where the lane's own slice of its output lies: slices are arrays of all
+// outputs.
 template <typename Index>
-Index slice_element(constant PoolParams& p, Share<Index> own, Index slice) {
-  return slice * Index(p.slice_elements) +
-      own_element(own.at, 0, 0, p.out[2], p.channels);
+int64_t slice_element(constant PoolParams& p, Share<Index> own) {
+  return own.slice * p.slice_elements + own_element(p.y, own.at);
+}
+
+// From an output's first slice to another.
+template <typename Index>
+Index other_slice(constant PoolParams& p, Index slice) {
+  return slice * Index(p.slice_elements);
 }
 
 // A tap of a window, counted from its first inside the input, and how many
@@ -108,16 +114,13 @@ Walk<Index> own_walk(constant PoolParams& p, Share<Index> own) {
   return walk;
 }
 
-// First channel of the input that a tap is.
+// From the window's first input to that which a tap is.
 template <typename Index>
 Index tap_element(
-    constant PoolParams& p,
-    Share<Index> own,
-    WindowTile<Index> window,
-    Tap<Index> tap) {
-  return input_at<Index>(
-      p, own.at, window, window.taps_d.first + tap.d,
-      window.rows.first + tap.row, window.columns.first + tap.column);
+    constant PoolParams& p, WindowTile<Index> window, Tap<Index> tap) {
+  return input_at(
+      p, window, window.taps_d.first + tap.d, window.rows.first + tap.row,
+      window.columns.first + tap.column);
 }
 
 // The number of a tap in its whole window.

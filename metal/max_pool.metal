@@ -11,9 +11,9 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, V, TH, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
+  const device T* from = x + tile.first;
 
   Best<T, V> best[TH][TW];
   for (int u = 0; u < TH; ++u) {
@@ -28,7 +28,7 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     }
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
       for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
-        const Pack<T, V> v = load<V>(x + input_at(p, at, tile, kd, r, j));
+        const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
         for (int u = 0; u < TH; ++u) {
           const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
           const uint tap_row = uint(kd) * uint(kernel_h) + uint(kh);
@@ -49,9 +49,10 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     }
   }
 
-  for (int u = 0; u < TH && at.h + u < Index(p.out[1]); ++u) {
-    for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
-      const Index to = own_element(at, u, t, p.out[2], p.channels);
+  const int64_t own = own_element(p.y, at);
+  for (int u = 0; u < TH && has_row(p, at, u); ++u) {
+    for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+      const int64_t to = own + neighbour<Index>(p.y, u, t);
       Pack<T, V> values;
       Pack<Offset, V> taps;
       for (int i = 0; i < V; ++i) {

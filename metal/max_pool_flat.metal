@@ -44,12 +44,14 @@ template <
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, C, TH, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
-  const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
+  const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
   const int N = count * C;
-  const Range<int> columns = columns_inside<Index>(p, tile.start_w, count);
+  const RunTile<Index> tile = run_tile<Index, TH>(p, at, count);
+  const Range<Index> taps_d = tile.windows.taps_d;
+  const Range<Index> rows = tile.windows.rows;
+  const Range<int> columns = tile.columns;
+  const device T* from = x + tile.windows.first;
 
   Best<T, TW * C> best[TH];
   MLX_POOLING_UNROLL
@@ -57,10 +59,10 @@ template <
     best[u] = no_best<T, TW * C>();
   }
   T run[N] = {};
-  for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
-    for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
+  for (Index kd = taps_d.first; kd < taps_d.last; ++kd) {
+    for (Index r = rows.first; r < rows.last; ++r) {
       load_run<V, N>(
-          run, x + input_at<Index>(p, at, tile, kd, r, 0), columns.first * C,
+          run, from + run_at(p, tile, kd, r), columns.first * C,
           columns.last * C);
       MLX_POOLING_UNROLL
       for (int u = 0; u < TH; ++u) {
@@ -73,11 +75,12 @@ template <
     }
   }
 
-  const int windows = neighbours<Index>(at.first, p.out[2], TW);
+  const int windows = own_columns<TW>(p, at);
+  const int64_t own = own_element(p.y, at);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
-    if (at.h + u < Index(p.out[1])) {
-      const Index to = own_element(at, u, 0, p.out[2], p.channels);
+    if (has_row(p, at, u)) {
+      const int64_t to = own + neighbour<Index>(p.y, u, 0);
       store_run<V, TW * C>(y + to, best[u].value, windows * C);
       if (with_offsets) {
         Offset taps[TW * C];

@@ -12,19 +12,23 @@ template <typename T, typename Offset, typename Index, int V, int L>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
-  const Share<Index> own = own_share<Index, V, L>(p, thread_at, lane);
+  const Share<Index> own = lane_share<Index, V, L>(p, thread_at, lane);
   Best<T, V> best = no_best<T, V>();
   if (from_slices) {
     const Index slices = own.is_idle ? Index(0) : Index(p.slices);
+    const int64_t first = slice_element(p, own);
+    const device T* from = x + first;
+    const device Offset* taps_from = with_taps ? taps + first : taps;
     for (Index slice = own.number; slice < slices; slice += L) {
-      take_column(best, x, taps, slice_element(p, own, slice), 0u);
+      take_column(best, from, taps_from, other_slice(p, slice), 0u);
     }
   } else {
     const Walk<Index> walk = own_walk<Index, L>(p, own);
+    const device T* from = x + walk.window.first;
     Tap<Index> tap = tap_number<Index>(walk.taps.first, walk.count);
     for (Index n = walk.taps.first; n < walk.taps.last; n += L) {
       take_column(
-          best, x, taps, tap_element(p, own, walk.window, tap),
+          best, from, taps, tap_element(p, walk.window, tap),
           window_number(walk.window, tap));
       tap = advanced(tap, walk.step, walk.count);
     }
@@ -37,7 +41,7 @@ template <typename T, typename Offset, typename Index, int V, int L>
     }
   }
   if (stores(own)) {
-    const Index to = slice_element(p, own, own.slice);
+    const int64_t to = slice_element(p, own);
     Pack<T, V> values;
     Pack<Offset, V> winners;
     for (int i = 0; i < V; ++i) {

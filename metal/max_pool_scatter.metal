@@ -10,38 +10,49 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<T>::type;
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p.first_row, p.in[0], p.in[1]);
+  const Axis<Index> along_d = axis_d<Index>(p);
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const CoverTile<Index> tile = cover_tile<Index, TW>(p, at);
+  const device Offset* winners = offsets + tile.first;
+  const device T* from = dy + tile.first;
 
   A total[TW][V] = {};
-  for (Index d = tile.windows_d.first; d < tile.windows_d.last; ++d) {
-    for (Index h = tile.windows_h.first; h < tile.windows_h.last; ++h) {
-      Index kd;
-      Index kh;
-      if (!row_has_taps(p, tile, d, h, kd, kh)) {
+  Cover<Index> by_d = tile.d.first;
+  for (Index d = tile.d.windows.first; d < tile.d.windows.last; ++d) {
+    const Index kd = tap_of(along_d, by_d);
+    Cover<Index> by_h = tile.h.first;
+    for (Index h = tile.h.windows.first; h < tile.h.windows.last; ++h) {
+      const Index kh = tap_of(along_h, by_h);
+      by_h = in_next_window(along_h, by_h);
+      if (kd < 0 || kh < 0) {
         continue;
       }
       const uint tap_row =
           (uint(kd) * uint(kernel_h) + uint(kh)) * uint(kernel_w);
-      for (Index w = tile.windows_w.first; w < tile.windows_w.last; ++w) {
-        const Index from = output_at<Index>(p, at, d, h, w);
-        const Pack<Offset, V> winner = load<V>(offsets + from);
-        const Pack<T, V> cotangent = load<V>(dy + from);
+      Cover<Index> by_w = tile.w.first;
+      for (Index w = tile.w.windows.first; w < tile.w.windows.last; ++w) {
+        const Index at_window = output_at(p, tile, d, h, w);
+        const Pack<Offset, V> winner = load<V>(winners + at_window);
+        const Pack<T, V> cotangent = load<V>(from + at_window);
+        Cover<Index> by_input = by_w;
         for (int t = 0; t < TW; ++t) {
-          const Index kw = column_tap(p, tile, t, w);
+          const Index kw = tap_of(along_w, by_input);
           for (int i = 0; i < V; ++i) {
             const bool won = kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
             total[t][i] += won ? A(cotangent.v[i]) : A(0);
           }
+          by_input = of_next_input(along_w, by_input);
         }
+        by_w = in_next_window(along_w, by_w);
       }
     }
+    by_d = in_next_window(along_d, by_d);
   }
 
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
-    store<V>(
-        dx + own_element(at, 0, t, p.in[2], p.channels),
-        rounded<T, V>(total[t]));
+  device T* own = dx + own_element(p.x, at);
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+    store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
   }
 }

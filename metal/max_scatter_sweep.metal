@@ -19,9 +19,11 @@ template <
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<To>::type;
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
-  const Range<Index> windows = windows_over<Index, TW>(p, at);
+  const Axis<Index> along_w = axis_w<Index>(p);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
+  const CoverSweep<Index> sweep = cover_sweep<Index, TW>(p, at);
+  const device Offset* winners = offsets + sweep.first;
+  const device From* from = dy + sweep.first;
 
   A total[TW][V] = {};
   uint row_tap[TW][V];
@@ -30,27 +32,30 @@ template <
       row_tap[t][i] = ~0u;
     }
   }
-  for (Index w = windows.first; w < windows.last; ++w) {
-    const Index from = own_window(p, at, w);
-    const Pack<Offset, V> winner = load<V>(offsets + from);
-    const Pack<From, V> cotangent = load<V>(dy + from);
-    const Index start = window_start<Index>(
-        w, p.in[2], p.out[2], stride_w, p.pad_lo[2], adaptive_w);
+  Cover<Index> by_w = sweep.w.first;
+  for (Index w = sweep.w.windows.first; w < sweep.w.windows.last; ++w) {
+    const Index window = swept_window(p, sweep, w);
+    const Pack<Offset, V> winner = load<V>(winners + window);
+    const Pack<From, V> cotangent = load<V>(from + window);
+    // From the window's start to the first neighbour.
+    const Index distance = by_w.tap * dilation_w + by_w.phase;
     for (int i = 0; i < V; ++i) {
       const uint tap = uint(winner.v[i]);
       const uint row = tap / uint(kernel_w);
       const uint column = tap - row * uint(kernel_w);
-      const Index won = start + Index(column) * dilation_w - at.first;
+      const Index won = Index(column) * dilation_w - distance;
       const bool has_winner = winner.v[i] != Offset(~Offset(0));
       for (int t = 0; has_winner && t < TW; ++t) {
         total[t][i] += won == t ? A(cotangent.v[i]) : A(0);
         row_tap[t][i] = won == t ? row : row_tap[t][i];
       }
     }
+    by_w = in_next_window(along_w, by_w);
   }
 
-  for (int t = 0; t < TW && at.first + t < Index(p.in[2]); ++t) {
-    const Index to = own_element(at, 0, t, p.in[2], p.channels);
+  const int64_t own = own_element(p.x, at);
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+    const int64_t to = own + neighbour<Index>(p.x, 0, t);
     store<V>(dx + to, rounded<To, V>(total[t]));
     if (with_taps) {
       store<V>(row_taps + to, rounded<Offset, V>(row_tap[t]));

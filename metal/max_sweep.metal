@@ -10,9 +10,10 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     const device Offset* taps [[buffer(3), function_constant(with_taps)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, V, 1, TW>(thread_at, p.first_row, p.out[0], p.out[1]);
+  const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
+  const device T* from = x + sweep.first;
+  const device Offset* taps_from = with_taps ? taps + sweep.first : taps;
   const uint column_taps = uint(p.column_taps);
 
   Best<T, V> before[TW];
@@ -22,17 +23,20 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     const Range<Index> columns = columns_before(sweep, t);
     for (Index j = columns.last - 1; j >= columns.first; --j) {
       take_column(
-          best, x, taps, swept_element(p, at, sweep, j), uint(j) * column_taps);
+          best, from, taps_from, swept_element(p, sweep, j),
+          uint(j) * column_taps);
     }
     before[t] = best;
   }
 
+  const int64_t own = own_element(p.y, at);
   best = no_best<T, V>();
-  for (int t = 0; t < TW && at.first + t < Index(p.out[2]); ++t) {
+  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     const Range<Index> columns = columns_after<Index, TW>(sweep, t);
     for (Index j = columns.first; j < columns.last; ++j) {
       take_column(
-          best, x, taps, swept_element(p, at, sweep, j), uint(j) * column_taps);
+          best, from, taps_from, swept_element(p, sweep, j),
+          uint(j) * column_taps);
     }
     Best<T, V> window = before[t];
     Pack<T, V> values;
@@ -44,7 +48,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
       winners.v[i] =
           Offset(window.tap[i] == ~0u ? ~0u : window.tap[i] - skipped);
     }
-    const Index to = own_element(at, 0, t, p.out[2], p.channels);
+    const int64_t to = own + neighbour<Index>(p.y, 0, t);
     store<V>(y + to, values);
     if (with_offsets) {
       store<V>(offsets + to, winners);

@@ -11,13 +11,30 @@
 
 namespace mlx_pooling {
 
+// Where an array's elements are: the first, where it has position (0, 0, 0),
+// and how far it is from one to the next.
+struct Layout {
+  int64_t first;
+  int64_t item;    // of the batch
+  int64_t step[3]; // along D, H, W
+};
+
+// The results of a launch: of each item of the batch, a block of positions.
+struct Block {
+  int64_t first[3]; // along D, H, W
+  int64_t size[3];
+};
+
 struct PoolParams {
   int64_t in[3];  // D, H, W of x and dx
   int64_t out[3]; // D, H, W of y and dy
   int64_t pad_lo[3];
   int64_t pad_hi[3];
-  int64_t channels;
-  int64_t first_row;      // of this launch, among batch * D * H
+  Layout x; // of what has the input's sizes
+  Layout y; // of what has the output's
+  Block results;
+  int64_t first_item;     // of the batch, of this launch
+  int64_t first_plane;    // of that item's results, along D
   int64_t column_taps;    // that a pass counts for one column
   int64_t slices;         // that windows are cut into
   int64_t slice_elements; // of all outputs

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common.h"
+#include "windows.h"
 
 // Runs: the elements (w, c) of neighbours along W as they lie in memory. Few
 // channels do not fill a vector, but those of a run fill several.
@@ -66,6 +66,20 @@ int neighbours(Index first, Index end, int count) {
   return int(min(end - first, Index(count)));
 }
 
+// How many of the thread's TW results along W there are.
+template <int TW, typename Index>
+int own_columns(constant PoolParams& p, Place<Index> at) {
+  return neighbours(at.first, end_column<Index>(p), TW);
+}
+
+// The windows of neighbouring outputs, whose rows have runs of all columns
+// that the windows reach, from the first window's start on.
+template <typename Index>
+struct RunTile {
+  WindowTile<Index> windows; // with that start as its only column
+  Range<int> columns;        // inside the input
+};
+
 // The columns inside the input of `count` from `start` on.
 template <typename Index>
 Range<int> columns_inside(constant PoolParams& p, Index start, int count) {
@@ -76,4 +90,24 @@ Range<int> columns_inside(constant PoolParams& p, Index start, int count) {
   return {
       int(min(max(-start, Index(0)), Index(count))),
       int(max(min(in - start, Index(count)), Index(0)))};
+}
+
+template <typename Index, int TH>
+RunTile<Index> run_tile(constant PoolParams& p, Place<Index> at, int count) {
+  const Index start_d = window_start(axis_d<Index>(p), at.d);
+  const Index start_h = window_start(axis_h<Index>(p), at.h);
+  const Index start_w = window_start(axis_w<Index>(p), at.first);
+  RunTile<Index> tile;
+  tile.windows = window_rows<Index, TH>(p, at, start_d, start_h);
+  tile.windows.columns = {0, 1};
+  tile.windows.first =
+      first_input(p, at, tile.windows, start_d, start_h, start_w);
+  tile.columns = columns_inside(p, start_w, count);
+  return tile;
+}
+
+// From the first run to that of another row.
+template <typename Index>
+Index run_at(constant PoolParams& p, RunTile<Index> tile, Index kd, Index row) {
+  return input_at(p, tile.windows, kd, row, Index(0));
 }

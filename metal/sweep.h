@@ -9,18 +9,21 @@
 // is loaded and compared once for all of them, however large they are.
 template <typename Index>
 struct Sweep {
-  Index start;          // input position of column 0
   Range<Index> columns; // inside the input, in steps of dilation_w
+  int64_t first;        // channel of the first of them
 };
 
 template <typename Index, int TW>
 Sweep<Index> window_sweep(constant PoolParams& p, Place<Index> at) {
+  const Axis<Index> w = axis_w<Index>(p);
+  const Index start = window_start(w, at.first);
   Sweep<Index> sweep;
-  sweep.start = window_start<Index>(
-      at.first, p.in[2], p.out[2], stride_w, p.pad_lo[2], adaptive_w);
-  sweep.columns = window_taps<Index>(
-      at.first, sweep.start, p.in[2], p.out[2], (TW - 1) * stride_w + kernel_w,
-      dilation_w, clip_columns, adaptive_w);
+  sweep.columns = tile_taps(w, TW, at.first, start, clip_columns);
+  sweep.first = 0;
+  if (!has_none(sweep.columns)) {
+    const Index column = start + sweep.columns.first * dilation_w;
+    sweep.first = element(p.x, at.n, at.d, at.h, column) + at.channel;
+  }
   return sweep;
 }
 
@@ -43,10 +46,8 @@ Range<Index> columns_after(Sweep<Index> sweep, int t) {
   return meet<Index>(sweep.columns, first, t * stride_w + kernel_w);
 }
 
-// First channel of a column of the sweep.
+// From the sweep's first column to another.
 template <typename Index>
-Index swept_element(
-    constant PoolParams& p, Place<Index> at, Sweep<Index> sweep, Index column) {
-  const Index w = sweep.start + column * dilation_w;
-  return (at.row * Index(p.in[2]) + w) * Index(p.channels) + at.channel;
+Index swept_element(constant PoolParams& p, Sweep<Index> sweep, Index column) {
+  return (column - sweep.columns.first) * dilation_w * Index(p.x.step[2]);
 }

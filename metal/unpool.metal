@@ -10,34 +10,30 @@ template <typename Index>
     device uint* sources [[buffer(0)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Place<Index> at =
-      place<Index, 1, 1, 1>(thread_at, p.first_row, p.in[0], p.in[1]);
-  sources[own_element(at, 0, 0, p.in[2], p.channels)] = ~0u;
+  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
+  sources[own_element(p.x, at)] = ~0u;
 }
 
 // The thread's element, and the position that its index names.
-template <typename Index>
 struct Claim {
-  Index element;  // in the array of indices
-  Index position; // in the array of sources; -1 where outside the plane
-  uint number;    // of the element in its plane
+  int64_t element;  // in the array of indices
+  int64_t position; // in the array of sources; -1 where outside the plane
+  uint number;      // of the element in its plane
 };
 
 template <typename Index>
-Claim<Index>
-own_claim(const device uint* indices, constant PoolParams& p, uint3 thread_at) {
-  const Place<Index> at =
-      place<Index, 1, 1, 1>(thread_at, p.first_row, p.out[0], p.out[1]);
+Claim own_claim(
+    const device uint* indices, constant PoolParams& p, uint3 thread_at) {
+  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
   const ulong plane = ulong(p.in[0]) * ulong(p.in[1]) * ulong(p.in[2]);
-  const Index row = at.d * Index(p.out[1]) + at.h;
-  Claim<Index> claim;
-  claim.number = uint(row * Index(p.out[2]) + at.first);
-  claim.element = own_element(at, 0, 0, p.out[2], p.channels);
+  const uint row = uint(at.d) * uint(p.out[1]) + uint(at.h);
+  Claim claim;
+  claim.number = row * uint(p.out[2]) + uint(at.first);
+  claim.element = own_element(p.y, at);
   claim.position = -1;
   const uint index = indices[claim.element];
   if (index < plane) {
-    claim.position =
-        (at.n * Index(plane) + Index(index)) * Index(p.channels) + at.channel;
+    claim.position = element(p.x, at.n, 0, 0, index) + at.channel;
   }
   return claim;
 }
@@ -48,7 +44,7 @@ template <typename Index>
     device atomic_uint* sources [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Claim<Index> claim = own_claim<Index>(indices, p, thread_at);
+  const Claim claim = own_claim<Index>(indices, p, thread_at);
   if (claim.position >= 0) {
     atomic_fetch_min_explicit(
         sources + claim.position, claim.number, memory_order_relaxed);
@@ -62,7 +58,7 @@ template <typename Index>
     device uint* targets [[buffer(2)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  const Claim<Index> claim = own_claim<Index>(indices, p, thread_at);
+  const Claim claim = own_claim<Index>(indices, p, thread_at);
   const bool won =
       claim.position >= 0 && sources[claim.position] == claim.number;
   targets[claim.element] = won ? indices[claim.element] : ~0u;

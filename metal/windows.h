@@ -7,53 +7,65 @@
 // The windows of TH x TW neighbouring outputs.
 template <typename Index>
 struct WindowTile {
-  Index start_d; // input position of tap 0 of the first window
-  Index start_h;
-  Index start_w;
   Range<Index> taps_d;  // inside the input
-  Range<Index> rows;    // from start_h, in steps of dilation_h
-  Range<Index> columns; // from start_w, in steps of dilation_w
+  Range<Index> rows;    // the same, in steps of dilation_h
+  Range<Index> columns; // the same, in steps of dilation_w
+  int64_t first;        // channel of the first of them all
 };
+
+// All but its columns, of windows that start at these positions.
+template <typename Index, int TH>
+WindowTile<Index> window_rows(
+    constant PoolParams& p, Place<Index> at, Index start_d, Index start_h) {
+  WindowTile<Index> tile = {};
+  tile.taps_d = window_taps(axis_d<Index>(p), at.d, start_d, clip_rows);
+  // The host tiles only windows that overlap, alike and not dilated.
+  tile.rows = tile_taps(axis_h<Index>(p), TH, at.h, start_h, clip_rows);
+  return tile;
+}
+
+template <typename Index>
+int64_t first_input(
+    constant PoolParams& p,
+    Place<Index> at,
+    WindowTile<Index> tile,
+    Index start_d,
+    Index start_h,
+    Index first_column) {
+  return at.channel +
+      element(
+             p.x, at.n, start_d + tile.taps_d.first * dilation_d,
+             start_h + tile.rows.first * dilation_h, first_column);
+}
 
 template <typename Index, int TH, int TW>
 WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
-  WindowTile<Index> tile;
-  tile.start_d = window_start<Index>(
-      at.d, p.in[0], p.out[0], stride_d, p.pad_lo[0], adaptive_d);
-  tile.start_h = window_start<Index>(
-      at.h, p.in[1], p.out[1], stride_h, p.pad_lo[1], adaptive_h);
-  tile.start_w = window_start<Index>(
-      at.first, p.in[2], p.out[2], stride_w, p.pad_lo[2], adaptive_w);
-  tile.taps_d = window_taps<Index>(
-      at.d, tile.start_d, p.in[0], p.out[0], kernel_d, dilation_d, clip_rows,
-      adaptive_d);
-  // The host tiles only windows that overlap, alike and not dilated.
-  tile.rows = window_taps<Index>(
-      at.h, tile.start_h, p.in[1], p.out[1], (TH - 1) * stride_h + kernel_h,
-      dilation_h, clip_rows, adaptive_h);
-  tile.columns = window_taps<Index>(
-      at.first, tile.start_w, p.in[2], p.out[2], (TW - 1) * stride_w + kernel_w,
-      dilation_w, clip_columns, adaptive_w);
-  if (has_none(tile.taps_d) || has_none(tile.rows)) {
+  const Axis<Index> w = axis_w<Index>(p);
+  const Index start_d = window_start(axis_d<Index>(p), at.d);
+  const Index start_h = window_start(axis_h<Index>(p), at.h);
+  const Index start_w = window_start(w, at.first);
+  WindowTile<Index> tile = window_rows<Index, TH>(p, at, start_d, start_h);
+  tile.columns = tile_taps(w, TW, at.first, start_w, clip_columns);
+  if (has_none(tile.taps_d) || has_none(tile.rows) || has_none(tile.columns)) {
     tile.columns.last = tile.columns.first;
+  } else {
+    const Index first_column = start_w + tile.columns.first * dilation_w;
+    tile.first = first_input(p, at, tile, start_d, start_h, first_column);
   }
   return tile;
 }
 
-// First channel of the input in a row and a column of the tile.
+// From the tile's first input to that in a row and a column of it.
 template <typename Index>
 Index input_at(
     constant PoolParams& p,
-    Place<Index> at,
     WindowTile<Index> tile,
     Index kd,
     Index row,
     Index column) {
-  const Index d = tile.start_d + kd * dilation_d;
-  const Index h = tile.start_h + row * dilation_h;
-  const Index w = tile.start_w + column * dilation_w;
-  const Index row_at = (at.n * Index(p.in[0]) + d) * Index(p.in[1]) + h;
-  return (row_at * Index(p.in[2]) + w) * Index(p.channels) + at.channel;
+  return (kd - tile.taps_d.first) * dilation_d * Index(p.x.step[0]) +
+      (row - tile.rows.first) * dilation_h * Index(p.x.step[1]) +
+      (column - tile.columns.first) * dilation_w * Index(p.x.step[2]);
 }
 
 // The tap of the tile's window `t` that row or column `at` of the tile is;

@@ -7,6 +7,7 @@ set(shader_files
     windows.h
     covers.h
     divisor.h
+    shares.h
     best.h
     sweep.h
     runs.h

@@ -37,6 +37,19 @@ mx::Shape slices_shape(const Geometry& g, int64_t slices) {
       static_cast<mx::ShapeElem>(outputs(g))};
 }
 
+// The elements that a lane looks at, or counts to beyond the last of its taps.
+int64_t reach(const Geometry& g, Step step) {
+  if (step.reads_slices) {
+    return (step.slices + step.lanes) * outputs(g);
+  }
+  auto x = layouts(g).x;
+  int64_t elements = step.slices + step.lanes;
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    elements += window_extent(g.axes[i], 1) * x.step[i];
+  }
+  return elements;
+}
+
 Launch step_launch(
     const char* name,
     std::vector<std::string> arguments,
@@ -44,9 +57,7 @@ Launch step_launch(
     Step step,
     int width,
     std::vector<Buffer> buffers) {
-  auto elements = std::max(g.inputs() * g.channels, step.slices * outputs(g)) +
-      step.slices * kLanes; // beyond the last tap
-  arguments.push_back(index_type(g, elements, 1));
+  arguments.push_back(index_type(g, 1, reach(g, step)));
   arguments.push_back(std::to_string(width));
   arguments.push_back(std::to_string(step.lanes));
   auto launch =
@@ -60,16 +71,14 @@ Launch step_launch(
   return launch;
 }
 
-// Whole simdgroups, each of all lanes of some neighbouring vectors.
+// Whole simdgroups, each of all lanes of some neighbouring vectors. Results of
+// several slices are side by side along W.
 void add(Plan& plan, Launch launch, const Geometry& g, Step step, int width) {
   auto& [d, h, w] = g.axes;
   auto groups = ceil_div(g.channels / width, kLanes / step.lanes);
-  append(
-      plan,
-      launches(
-          std::move(launch), groups * kLanes,
-          w.out * (step.reads_slices ? 1 : step.slices),
-          g.batch * d.out * h.out));
+  auto slices = step.reads_slices ? 1 : step.slices;
+  launch.params.results = {{0, 0, 0}, {d.out, h.out, w.out * slices}};
+  append(plan, launches(std::move(launch), g.batch, groups * kLanes, {1, 1}));
 }
 
 } // namespace

@@ -47,9 +47,9 @@ using Size = std::array<uint32_t, 3>;
 // The buffer index of PoolParams in every kernel; arrays come before.
 inline constexpr int kParamsIndex = 4;
 
-// What the threads of a launch do to an array: `write` every element once, or
-// `update` elements atomically.
-enum class Access { read, write, update };
+// What the threads of a launch do to an array: `write` every element once, or a
+// `part` of them, or `update` elements atomically.
+enum class Access { read, write, part, update };
 
 // An array of a plan (plan.h).
 struct Buffer {

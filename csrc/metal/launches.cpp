@@ -19,23 +19,12 @@ Constants constants(const Geometry& g) {
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     auto& axis = g.axes[i];
     values[static_cast<int>(Constant::kernel_d) + i] = axis.kernel;
-    values[static_cast<int>(Constant::stride_d) + i] = axis.stride;
+    values[static_cast<int>(Constant::stride_d) + i] =
+        axis.adaptive ? axis.in / axis.out : axis.stride;
     values[static_cast<int>(Constant::dilation_d) + i] = axis.dilation;
     values[static_cast<int>(Constant::adaptive_d) + i] = axis.adaptive;
   }
   return values;
-}
-
-PoolParams params(const Geometry& g) {
-  PoolParams p{};
-  for (int i = 0; i < kMaxSpatialAxes; ++i) {
-    p.in[i] = g.axes[i].in;
-    p.out[i] = g.axes[i].out;
-    p.pad_lo[i] = g.axes[i].pad_lo;
-    p.pad_hi[i] = g.axes[i].pad_hi;
-  }
-  p.channels = g.channels;
-  return p;
 }
 
 // Fills a threadgroup along x first: neighbouring threads read neighbouring
@@ -51,6 +40,10 @@ Size threadgroup_for(Size grid) {
 }
 
 } // namespace
+
+int64_t element_bytes(mx::Dtype dtype) {
+  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
+}
 
 const char* type_name(mx::Dtype dtype) {
   switch (dtype) {
@@ -97,11 +90,38 @@ const char* word_name(mx::Dtype dtype) {
   }
 }
 
-const char* index_type(const Geometry& g, int64_t elements, int tile) {
-  bool fits = elements <= kMax32;
+Layout
+row_major(int64_t depth, int64_t height, int64_t width, int64_t channels) {
+  auto row = width * channels;
+  auto plane = height * row;
+  return {0, depth * plane, {plane, row, channels}};
+}
+
+Layouts layouts(const Geometry& g) {
+  auto& [d, h, w] = g.axes;
+  return {
+      row_major(d.in, h.in, w.in, g.channels),
+      row_major(d.out, h.out, w.out, g.channels)};
+}
+
+int64_t window_extent(const Axis& axis, int tile) {
+  auto span = axis.dilation * (axis.kernel - 1) + (tile - 1) * axis.stride;
+  return std::min(axis.in - 1, span);
+}
+
+int64_t cover_extent(const Axis& axis, int tile) {
+  auto windows = axis.adaptive
+      ? tile * axis.out / axis.in + 1
+      : (axis.dilation * (axis.kernel - 1) + tile - 1) / axis.stride;
+  return std::min(axis.out - 1, windows);
+}
+
+const char* index_type(const Geometry& g, int tile, int64_t reach) {
+  bool fits = reach <= kMax32;
   for (auto& axis : g.axes) {
     auto padded = axis.in + axis.pad_lo + axis.pad_hi;
-    fits = fits && padded + tile * axis.stride <= kMax32 &&
+    auto beyond = (tile - 1) * axis.stride + axis.dilation;
+    fits = fits && padded + beyond <= kMax32 &&
         (!axis.adaptive || (axis.in + tile) * (axis.out + 1) <= kMax32);
   }
   return fits ? "int" : "long";
@@ -109,10 +129,6 @@ const char* index_type(const Geometry& g, int64_t elements, int tile) {
 
 mx::Dtype sum_dtype(mx::Dtype dtype) {
   return mx::issubdtype(dtype, mx::inexact) ? mx::float32 : dtype;
-}
-
-int64_t element_bytes(mx::Dtype dtype) {
-  return dtype == mx::complex64 ? sizeof(float) : mx::size_of(dtype);
 }
 
 int full_width(const std::vector<Operand>& operands) {
@@ -153,6 +169,24 @@ std::string instantiation(
   return text + ">";
 }
 
+namespace {
+
+PoolParams params(const Geometry& g) {
+  PoolParams p{};
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    p.in[i] = g.axes[i].in;
+    p.out[i] = g.axes[i].out;
+    p.pad_lo[i] = g.axes[i].pad_lo;
+    p.pad_hi[i] = g.axes[i].pad_hi;
+  }
+  auto [x, y] = layouts(g);
+  p.x = x;
+  p.y = y;
+  return p;
+}
+
+} // namespace
+
 Launch make_launch(
     std::string kernel, const Geometry& g, std::vector<Buffer> buffers) {
   return {std::move(kernel), constants(g), params(g), {}, {},
@@ -160,13 +194,22 @@ Launch make_launch(
 }
 
 std::vector<Launch>
-launches(Launch launch, int64_t columns, int64_t tiles, int64_t rows) {
+launches(Launch launch, int64_t items, int64_t vectors, Tile tile) {
+  auto [depth, height, width] = launch.params.results.size;
+  if (height == 0 || width == 0) {
+    return {};
+  }
+  auto rows = ceil_div(height, tile.h);
+  auto planes = items * depth;
+  auto most = kMax32 / rows;
   std::vector<Launch> all;
-  for (int64_t row = 0; row < rows; row += kMax32) {
-    launch.params.first_row = row;
+  for (int64_t plane = 0; plane < planes; plane += most) {
+    launch.params.first_item = plane / depth;
+    launch.params.first_plane = plane % depth;
     launch.grid = {
-        static_cast<uint32_t>(columns), static_cast<uint32_t>(tiles),
-        static_cast<uint32_t>(std::min(rows - row, kMax32))};
+        static_cast<uint32_t>(vectors),
+        static_cast<uint32_t>(ceil_div(width, tile.w)),
+        static_cast<uint32_t>(std::min(planes - plane, most) * rows)};
     launch.threadgroup = threadgroup_for(launch.grid);
     all.push_back(launch);
   }
@@ -181,9 +224,9 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-bool leaves_input(const Axis& axis, int tile) {
+bool leaves_input(const Axis& axis, int64_t windows) {
   auto whole = axis;
-  whole.out = ceil_div(axis.out, tile) * tile;
+  whole.out = windows;
   return whole.leaves_input();
 }
 

@@ -2,10 +2,14 @@
 
 #include "geometry.h"
 #include "metal/plan.h"
+#include "metal/select.h"
 
 namespace mlx_pooling::metal {
 
 // What all plans make launches from.
+
+// Of one element as shaders see it, which is a part where a dtype is complex.
+int64_t element_bytes(mlx::core::Dtype dtype);
 
 // Names the element type in the shaders. complex64 is read as the float pairs
 // that the geometry counts as channels.
@@ -14,16 +18,32 @@ const char* type_name(mlx::core::Dtype dtype);
 // Any type of that size, for elements that are only moved.
 const char* word_name(mlx::core::Dtype dtype);
 
-// 32-bit index arithmetic is exact where every element and every padded
-// position has a 32-bit number, with room for one tile beyond the last, and
-// where what an adaptive window starts at is divided from does.
-const char* index_type(const Geometry& g, int64_t elements, int tile);
+// Of an array (N, depth, height, width, channels).
+Layout
+row_major(int64_t depth, int64_t height, int64_t width, int64_t channels);
+
+// Of row-major arrays with the sizes of input and output.
+struct Layouts {
+  Layout x;
+  Layout y;
+};
+Layouts layouts(const Geometry& g);
+
+// How far a thread looks along an axis, from the first position to the last:
+// over inputs, where it has a tile of neighbouring windows,
+int64_t window_extent(const Axis& axis, int tile);
+// and over windows, where it has neighbouring inputs.
+int64_t cover_extent(const Axis& axis, int tile);
+
+// The type of a thread's index arithmetic, which begins at its first element of
+// each array and goes as far as `reach` elements. 32 bits do for that and where
+// every padded position has a 32-bit number, with room for one tile beyond the
+// last, and what an adaptive window starts at is divided from does.
+const char* index_type(const Geometry& g, int tile, int64_t reach);
 
 // What launches leave sums to each other in: the geometry counts the parts of
 // complex64.
 mlx::core::Dtype sum_dtype(mlx::core::Dtype dtype);
-
-int64_t element_bytes(mlx::core::Dtype dtype);
 
 // The most elements, a power of two, that 16 bytes of every operand have.
 int full_width(const std::vector<Operand>& operands);
@@ -43,13 +63,15 @@ void set(Launch& launch, Constant constant, bool value);
 // Whether all windows have the same divisor, which `params` then carries.
 void set_divisor(Launch& launch, const Geometry& g);
 
-// Whether a tile of windows reaches outside the input: the last may have
+// Whether one of so many windows reaches outside the input: tiles may have
 // windows beyond the last output.
-bool leaves_input(const Axis& axis, int tile);
+bool leaves_input(const Axis& axis, int64_t windows);
 
-// Splits rows over launches that each have a 32-bit grid.
+// Over the results of a batch of so many items, tile by tile, and so many
+// vectors of channels. Rows are split, at planes, over launches that each have
+// a 32-bit grid.
 std::vector<Launch>
-launches(Launch launch, int64_t columns, int64_t tiles, int64_t rows);
+launches(Launch launch, int64_t items, int64_t vectors, Tile tile);
 
 void append(Plan& plan, const std::vector<Launch>& launches);
 

@@ -12,9 +12,33 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-const char* direct_index_type(const Geometry& g, int tile = kLongestTile) {
-  auto positions = std::max(g.inputs(), g.outputs());
-  return index_type(g, positions * g.channels, tile);
+// Elements from the first to the last of a thread's own tile.
+int64_t own_reach(const Layout& array, Tile tile) {
+  return (tile.h - 1) * array.step[1] + (tile.w - 1) * array.step[2];
+}
+
+// Of kernels that look at the inputs of a tile of outputs,
+const char* window_index(const Geometry& g, Tile tile) {
+  auto [x, y] = layouts(g);
+  auto& [d, h, w] = g.axes;
+  auto reach = window_extent(d, 1) * x.step[0] +
+      window_extent(h, tile.h) * x.step[1] +
+      window_extent(w, tile.w) * x.step[2];
+  return index_type(g, tile.w, std::max(reach, own_reach(y, tile)));
+}
+
+// at the outputs around a tile of inputs,
+const char* cover_index(const Geometry& g, Tile tile) {
+  auto [x, y] = layouts(g);
+  auto& [d, h, w] = g.axes;
+  auto reach = cover_extent(d, 1) * y.step[0] +
+      cover_extent(h, tile.h) * y.step[1] + cover_extent(w, tile.w) * y.step[2];
+  return index_type(g, tile.w, std::max(reach, own_reach(x, tile)));
+}
+
+// and at one element only of each array.
+const char* element_index(const Geometry& g) {
+  return index_type(g, 1, 0);
 }
 
 // A kernel whose arguments are types, that of its indices, and sizes.
@@ -47,7 +71,7 @@ Tiled over_windows_kernel(
     auto& w = g.axes[2];
     return {
         kernel_of(
-            name + "_flat", std::move(types), direct_index_type(g, tile.w),
+            name + "_flat", std::move(types), window_index(g, tile),
             {width, g.channels, tile.h, tile.w, w.kernel, w.stride,
              w.dilation}),
         g.channels, tile};
@@ -56,7 +80,7 @@ Tiled over_windows_kernel(
   auto tile = window_tile(g, width);
   return {
       kernel_of(
-          name, std::move(types), direct_index_type(g),
+          name, std::move(types), window_index(g, tile),
           {width, tile.h, tile.w}),
       width, tile};
 }
@@ -70,14 +94,14 @@ Tiled over_covers_kernel(
     auto& [width, tile, reach, read] = *run;
     return {
         kernel_of(
-            name + "_flat", std::move(types), direct_index_type(g, tile.w),
+            name + "_flat", std::move(types), cover_index(g, tile),
             {read, width, g.channels, tile.w, reach}),
         g.channels, tile};
   }
   auto width = vector_width(g.channels, operands);
   auto tile = cover_tile(g, width);
   return {
-      kernel_of(name, std::move(types), direct_index_type(g), {width, tile.w}),
+      kernel_of(name, std::move(types), cover_index(g, tile), {width, tile.w}),
       width, tile};
 }
 
@@ -85,20 +109,20 @@ Tiled over_covers_kernel(
 std::vector<Launch>
 over_windows(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   auto& [d, h, w] = g.axes;
-  set(launch, Constant::clip_rows, d.leaves_input() || leaves_input(h, tile.h));
-  set(launch, Constant::clip_columns, leaves_input(w, tile.w));
-  return launches(
-      std::move(launch), g.channels / channels, ceil_div(w.out, tile.w),
-      g.batch * d.out * ceil_div(h.out, tile.h));
+  auto rows = ceil_div(h.out, tile.h) * tile.h;
+  auto columns = ceil_div(w.out, tile.w) * tile.w;
+  set(launch, Constant::clip_rows, d.leaves_input() || leaves_input(h, rows));
+  set(launch, Constant::clip_columns, leaves_input(w, columns));
+  launch.params.results = {{0, 0, 0}, {d.out, h.out, w.out}};
+  return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
 // A launch over inputs, each looking at the windows around it.
 std::vector<Launch>
 over_covers(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
-  auto& w = g.axes[2];
-  return launches(
-      std::move(launch), g.channels / channels, ceil_div(w.in, tile.w),
-      g.inputs() / w.in);
+  auto& [d, h, w] = g.axes;
+  launch.params.results = {{0, 0, 0}, {d.in, h.in, w.in}};
+  return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
 } // namespace
@@ -143,7 +167,7 @@ Plan plan_max_pool_gather(
     const Geometry& g, Operand offsets, Operand y, bool with_values) {
   auto kernel = instantiation(
       "max_pool_gather",
-      {word_name(y.dtype), type_name(offsets.dtype), direct_index_type(g)});
+      {word_name(y.dtype), type_name(offsets.dtype), element_index(g)});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}, {2}});
   set(launch, Constant::with_values, with_values);
   return {over_windows(std::move(launch), g, 1, {1, 1}), {}};
@@ -152,7 +176,7 @@ Plan plan_max_pool_gather(
 Plan plan_unpool_routes(const Geometry& g) {
   auto launch = [&](const char* kernel, std::vector<Buffer> buffers) {
     return make_launch(
-        instantiation(kernel, {direct_index_type(g)}), g, std::move(buffers));
+        instantiation(kernel, {element_index(g)}), g, std::move(buffers));
   };
   auto clear = launch("unpool_clear", {Buffer{1, Access::write}});
   auto claim = launch("unpool_claim", {{0}, {1, Access::update}});

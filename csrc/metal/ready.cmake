@@ -1,10 +1,14 @@
 # The instantiations that an ahead-of-time library holds: those of ordinary
 # layers. All others are compiled when first used, as all are without a library.
 #
-# Ordinary are arrays of fewer than 2^31 elements (`index`): of 16- and 32-bit
-# floats forward and backward, of images and quantized numbers forward. Windows
-# have at most 255 taps, or 65535 where they are taken apart. For these, every
-# vector width is here and every tile and strip that select.cpp has.
+# Ordinary are windows that a thread can index with 32 bits (`index`): of 16- and
+# 32-bit floats forward and backward, of images and quantized numbers forward.
+# Windows have at most 255 taps, or 65535 where they are taken apart or shared.
+# For these, every vector width is here and every tile and strip and number of
+# lanes that select.cpp has.
+#
+# Few channels have kernels of their own for each number of channels and each
+# window along W: of these, images of one channel or three are here, halved.
 
 set(ready_kernels "")
 
@@ -41,6 +45,12 @@ set(line_strips "${strips_of_1}|2, 4|2, 8|2, 16|4, 4|4, 8|8, 4")
 # vectors are of 1.
 set(cover_strips "${strips_of_1}|2, 8|2, 16|4, 8")
 
+# Lanes that share a window.
+set(lanes "2|4|8|16|32")
+# Vectors of images, their channels, a tile that they fill, and a window 2/2.
+set(images "4, 1, 1, 4, 2, 2, 1|4, 3, 1, 4, 2, 2, 1")
+set(wide_images "${images}|8, 1, 1, 8, 2, 2, 1|8, 3, 1, 8, 2, 2, 1")
+
 set(floats float|half|bfloat)
 set(halves half|bfloat)
 set(bytes uchar|char)
@@ -51,6 +61,12 @@ ready(max_pool          ${floats}             uchar    int    1|2|4 ${tiles})
 ready(max_pool          ${halves}             uchar    int    8     ${wide_tiles})
 ready(max_pool          ${bytes}              uchar    int    1|2|4 ${tiles})
 ready(max_pool          ${bytes}              uchar    int    8|16  ${wide_tiles})
+ready(max_pool_flat     float                 uchar    int    ${images})
+ready(max_pool_flat     ${halves}             uchar    int    ${wide_images})
+ready(max_pool_flat     ${bytes}              uchar    int    ${wide_images})
+ready(max_pool_flat     ${bytes}              uchar    int    "16, 1, 1, 16, 2, 2, 1")
+ready(max_pool_lanes    ${floats}             ${taps}  int    1|2|4 ${lanes})
+ready(max_pool_lanes    ${halves}             ${taps}  int    8     ${lanes})
 ready(max_sweep         float                 ${taps}  int    ${strips})
 ready(max_sweep         ${halves}             ${taps}  int    ${wide_strips})
 ready(max_pool_scatter  ${floats}             uchar    int    1|2|4 1|4)
@@ -68,6 +84,13 @@ ready(unpool_settle                                    int)
 ready(avg_pool          ${floats}                      int    1|2|4 ${tiles})
 ready(avg_pool          ${halves}                      int    8     ${wide_tiles})
 ready(avg_pool          int                            int    1|2|4 ${tiles})
+ready(avg_pool_flat     float                          int    ${images})
+ready(avg_pool_flat     ${halves}                      int    ${wide_images})
+ready(avg_pool_lanes    ${floats}  float               int    1|2|4 ${lanes})
+ready(avg_pool_lanes    float      ${halves}           int    1|2|4 ${lanes})
+ready(avg_pool_lanes    half       half                int    1|2|4|8 ${lanes})
+ready(avg_pool_lanes    bfloat     bfloat              int    1|2|4|8 ${lanes})
+ready(avg_pool_lanes    int        int                 int    1|2|4 ${lanes})
 ready(avg_sweep         ${floats}  float               int    ${strips})
 ready(avg_sweep         float      ${halves}           int    ${strips})
 ready(avg_sweep         half       half                int    ${line_strips})

@@ -48,6 +48,9 @@
 // windows of a pass      to 32    all reach one column: two runs from there
 // inputs of a pass       to 32    share windows: at most 2 loads an array
 //
+// Passes take a slab after the other, of as many positions as keep what is
+// between them within their share of memory and leave 2048 threads.
+//
 // Tiles are only as large as leaves 8192 threads; in passes, vectors become
 // narrower first.
 //
@@ -64,6 +67,8 @@ constexpr double kSmallWindow1d = 4; // and where they do not
 constexpr int64_t kLeastTaps = 16;   // that are shared
 constexpr int64_t kNeighbours = 4;   // vectors read by lanes side by side
 constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
+constexpr int64_t kSlabUnit = 16;               // positions
+constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
 constexpr int kStripElements = 32; // of a thread, kept in registers
 
 constexpr Tile kCoverTile{1, 4};
@@ -150,6 +155,19 @@ bool are_better(const Geometry& g, double passes, double direct) {
       2 * passes <= direct;
 }
 
+// Whether passes can number what they take for channels: those of all axes
+// behind their own.
+bool can_number(const Geometry& g) {
+  auto channels = g.channels;
+  bool fits = true;
+  for (int i = kMaxSpatialAxes - 1; i >= 0; --i) {
+    auto& axis = g.axes[i];
+    fits = fits && (is_trivial(axis) || channels <= kMostChannels);
+    channels = saturating_product({channels, std::max(axis.in, axis.out)});
+  }
+  return fits;
+}
+
 // A strip of that length or shorter, for `elements` arrays of `results`.
 Strip narrowed(int length, int64_t results, int64_t elements, int width) {
   Strip strip{length, std::min(width, kStripElements / length)};
@@ -209,7 +227,7 @@ std::optional<Split> window_split(const Geometry& g, int width) {
 
 Way forward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
-  if (g.taps() >= kMostTaps) {
+  if (g.taps() >= kMostTaps || !can_number(g)) {
     return Way::direct;
   }
   auto tile = ideal_window_tile(g, width);
@@ -228,8 +246,8 @@ Way backward_way(const Geometry& g) {
   auto passes = pass_traffic(g, false, [](auto& axis) {
     return cover_loads(axis, ideal_cover_strip(axis));
   });
-  return g.taps() < kMostTaps && are_better(g, passes, direct) ? Way::axes
-                                                               : Way::direct;
+  bool can_pass = g.taps() < kMostTaps && can_number(g);
+  return can_pass && are_better(g, passes, direct) ? Way::axes : Way::direct;
 }
 
 Tile window_tile(const Geometry& g, int width) {
@@ -249,12 +267,29 @@ Tile cover_tile(const Geometry& g, int width) {
   return is_fit ? kCoverTile : Tile{1, 1};
 }
 
-Strip window_strip(const Axis& axis, int64_t elements, int width) {
-  return narrowed(ideal_window_strip(axis), axis.out, elements, width);
+Strip window_strip(
+    const Axis& axis, int64_t results, int64_t elements, int width) {
+  return narrowed(ideal_window_strip(axis), results, elements, width);
 }
 
-Strip cover_strip(const Axis& axis, int64_t elements, int width) {
-  return narrowed(ideal_cover_strip(axis), axis.in, elements, width);
+Strip cover_strip(
+    const Axis& axis, int64_t results, int64_t elements, int width) {
+  return narrowed(ideal_cover_strip(axis), results, elements, width);
+}
+
+int64_t
+slab_length(int64_t results, int64_t bytes, int64_t most, int64_t elements) {
+  if (bytes <= most) {
+    return results;
+  }
+  // With vectors of four.
+  auto busy = (4 * few_threads() * results + elements - 1) / elements;
+  auto length = std::max({most * results / bytes, busy, int64_t{1}});
+  // Of whole strips, and of whole vectors where channels do not fill them.
+  if (length > kSlabUnit) {
+    length -= length % kSlabUnit;
+  }
+  return std::min(length, results);
 }
 
 } // namespace mlx_pooling::metal

@@ -59,9 +59,17 @@ struct Strip {
 
 inline constexpr int kLongestStrip = 32;
 
-// `elements` are in an array for each of its positions along the axis; `width`
-// is the most channels that a vector can have.
-Strip window_strip(const Axis& axis, int64_t elements, int width);
-Strip cover_strip(const Axis& axis, int64_t elements, int width);
+// Over that many results along the axis, for each of which an array has so many
+// elements; `width` is the most channels that a vector can have.
+Strip window_strip(
+    const Axis& axis, int64_t results, int64_t elements, int width);
+Strip cover_strip(
+    const Axis& axis, int64_t results, int64_t elements, int width);
+
+// How many of the first pass' results along its axis make a slab, so that the
+// arrays between passes, of so many bytes for all results, take no more than
+// `most`. `elements` are all results of that pass.
+int64_t
+slab_length(int64_t results, int64_t bytes, int64_t most, int64_t elements);
 
 } // namespace mlx_pooling::metal

@@ -1,8 +1,10 @@
 #include "metal/sweeps.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "metal/launches.h"
+#include "metal/passes.h"
 
 namespace mlx_pooling::metal {
 
@@ -10,86 +12,15 @@ namespace mx = mlx::core;
 
 namespace {
 
-constexpr Axis kUnitAxis{
-    .in = 1,
-    .out = 1,
-    .kernel = 1,
-    .stride = 1,
-    .dilation = 1,
-    .pad_lo = 0,
-    .pad_hi = 0,
-    .adaptive = false};
-
-// A pass over one axis of an array (rows, axis, channels).
-struct Pass {
-  // Has the axis as W and those before it as H and D; the ones after it are
-  // among its channels.
-  Geometry view;
-  int64_t rows;
-  mx::Shape result;
-
-  const Axis& axis() const {
-    return view.axes[2];
-  }
-  int64_t elements() const {
-    return rows * view.channels;
-  }
-};
-
-using Order = std::array<int, kMaxSpatialAxes>;
-constexpr Order kFromColumns{2, 1, 0};
-constexpr Order kFromDepth{0, 1, 2};
-
-Geometry view_of_axis(const Geometry& g, int axis, int64_t channels) {
-  auto view = g;
-  for (int i = 0; i < kMaxSpatialAxes; ++i) {
-    int from = i + axis - 2;
-    view.axes[i] = from < 0 ? kUnitAxis : g.axes[from];
-  }
-  view.channels = channels;
-  return view;
-}
-
-mx::Shape shape_of(std::initializer_list<int64_t> sizes) {
-  mx::Shape shape;
-  for (auto size : sizes) {
-    shape.push_back(static_cast<mx::ShapeElem>(size));
-  }
-  return shape;
-}
-
-// Over every axis that does anything; `to` and `from` are its sizes.
-std::vector<Pass> passes_over_axes(
-    const Geometry& g, Order order, int64_t Axis::* from, int64_t Axis::* to) {
-  std::array<int64_t, kMaxSpatialAxes> sizes;
-  for (int i = 0; i < kMaxSpatialAxes; ++i) {
-    sizes[i] = g.axes[i].*from;
-  }
-  std::vector<Pass> passes;
-  for (int i : order) {
-    if (is_trivial(g.axes[i])) {
-      continue;
-    }
-    auto rows = g.batch;
-    auto channels = g.channels;
-    for (int j = 0; j < kMaxSpatialAxes; ++j) {
-      rows *= j < i ? sizes[j] : 1;
-      channels *= j > i ? sizes[j] : 1;
-    }
-    sizes[i] = g.axes[i].*to;
-    passes.push_back(
-        {view_of_axis(g, i, channels), rows,
-         shape_of({g.batch, sizes[0], sizes[1], sizes[2], g.channels})});
-  }
-  return passes;
-}
-
-std::vector<Pass> forward_passes(const Geometry& g, Order order) {
-  return passes_over_axes(g, order, &Axis::in, &Axis::out);
-}
-
-std::vector<Pass> backward_passes(const Geometry& g) {
-  return passes_over_axes(g, kFromColumns, &Axis::out, &Axis::in);
+// What forward and backward passes of one gradient may leave together, since
+// they are queued together and neither's arrays are free before both are done:
+// with the offsets, a tenth more than the input's gradient and these.
+int64_t memory(const Geometry& g, mx::Dtype dtype, const Operand* offsets) {
+  auto input = g.inputs() * g.channels * element_bytes(dtype);
+  auto taps = offsets == nullptr
+      ? 0
+      : g.outputs() * g.channels * element_bytes(offsets->dtype);
+  return (11 * input + taps) / 10;
 }
 
 // An array of a plan, as a launch sees it.
@@ -98,162 +29,238 @@ struct Numbered {
   Operand operand;
 };
 
-Numbered add_temporary(Plan& plan, mx::Dtype dtype, const mx::Shape& shape) {
-  plan.temporaries.push_back({dtype, shape});
-  auto last = static_cast<int>(plan.temporaries.size()) - 1;
-  return {kFirstTemporary + last, {dtype}};
+// Hands out the arrays between the passes of a slab, to every slab the same.
+// That is safe within one command buffer: MLX's encoder has a barrier not only
+// between a launch that writes an array and one that reads it, but also where
+// the one that writes comes later.
+class Temporaries {
+ public:
+  explicit Temporaries(Plan& plan) : plan_(plan) {}
+
+  Numbered next(mx::Dtype dtype, const mx::Shape& shape) {
+    if (used_ == plan_.temporaries.size()) {
+      plan_.temporaries.push_back({dtype, shape});
+    }
+    // The first slab is the largest.
+    are_filled_ = plan_.temporaries[used_].shape == shape;
+    return {kFirstTemporary + static_cast<int>(used_++), {dtype}};
+  }
+
+  // How the pass writes its results, to a temporary or not.
+  Access access(const Pass& pass) const {
+    return are_filled_ && pass.is_all ? Access::write : Access::part;
+  }
+
+ private:
+  Plan& plan_;
+  size_t used_ = 0;
+  bool are_filled_ = true;
+};
+
+// The most channels in a vector, all of whose elements every array has at
+// multiples of its size.
+int pass_width(const Pass& pass, const std::vector<Operand>& operands) {
+  auto multiple = pass.channels;
+  for (auto& layout : {pass.x, pass.y}) {
+    multiple = std::gcd(std::gcd(multiple, layout.first), layout.item);
+    for (auto step : layout.step) {
+      multiple = std::gcd(multiple, step);
+    }
+  }
+  return vector_width(multiple, operands);
+}
+
+Strip pass_strip(const Pass& pass, int width, bool is_forward) {
+  auto strip = is_forward ? window_strip : cover_strip;
+  return strip(pass.axis(), pass.results.size[2], pass.elements(), width);
 }
 
 std::string sweep_kernel(
     const char* name,
     std::vector<std::string> arguments,
     const Pass& pass,
-    Strip strip) {
+    Strip strip,
+    bool is_forward) {
   auto& axis = pass.axis();
-  auto elements = pass.elements() * std::max(axis.in, axis.out);
-  arguments.push_back(index_type(pass.view, elements, kLongestStrip));
+  auto seen = is_forward ? window_extent(axis, strip.length) * pass.x.step[2]
+                         : cover_extent(axis, strip.length) * pass.y.step[2];
+  auto own = strip.length * (is_forward ? pass.y : pass.x).step[2];
+  auto reach = std::max({seen, own, pass.channels});
+  arguments.push_back(index_type(pass.view, strip.length, reach));
   arguments.push_back(std::to_string(strip.width));
   arguments.push_back(std::to_string(strip.length));
   return instantiation(name, arguments);
 }
 
-std::vector<Launch> over_strips(
-    Launch launch, const Pass& pass, Strip strip, int64_t Axis::* results) {
-  auto& axis = pass.axis();
-  set(launch, Constant::clip_columns, leaves_input(axis, strip.length));
+std::vector<Launch> over_strips(Launch launch, const Pass& pass, Strip strip) {
+  auto& results = pass.results;
+  launch.params.x = pass.x;
+  launch.params.y = pass.y;
+  launch.params.results = results;
+  auto strips = ceil_div(results.size[2], strip.length);
+  auto end = results.first[2] + strips * strip.length;
+  set(launch, Constant::clip_columns, leaves_input(pass.axis(), end));
   return launches(
-      std::move(launch), pass.view.channels / strip.width,
-      ceil_div(axis.*results, strip.length), pass.rows);
+      std::move(launch), pass.view.batch, pass.channels / strip.width,
+      {1, strip.length});
 }
 
 // How passes over sums differ.
 struct Sums {
   const char* kernel;
-  Strip (*strip)(const Axis& axis, int64_t elements, int width);
-  int64_t Axis::* results;
-  const Pass* dividing;
+  bool is_forward;
+  bool divides_last; // or else first
 };
 
-Plan plan_sums(
-    const Sums& sums, const std::vector<Pass>& passes, Operand x, Operand y) {
-  Plan plan;
+void append_sums(
+    Plan& plan, const Sums& sums, const Slab& slab, Operand x, Operand y) {
+  Temporaries temporaries(plan);
+  auto* dividing = sums.divides_last ? &slab.back() : &slab.front();
   Numbered from{0, x};
-  for (auto& pass : passes) {
-    auto to = &pass == &passes.back()
+  for (auto& pass : slab) {
+    auto to = &pass == &slab.back()
         ? Numbered{1, y}
-        : add_temporary(plan, sum_dtype(y.dtype), pass.result);
-    auto strip = sums.strip(
-        pass.axis(), pass.elements(),
-        vector_width(pass.view.channels, {from.operand, to.operand}));
+        : temporaries.next(sum_dtype(y.dtype), pass.shape);
+    auto width = pass_width(pass, {from.operand, to.operand});
+    auto strip = pass_strip(pass, width, sums.is_forward);
     auto kernel = sweep_kernel(
         sums.kernel,
         {type_name(from.operand.dtype), type_name(to.operand.dtype)}, pass,
-        strip);
+        strip, sums.is_forward);
     auto launch = make_launch(
-        kernel, pass.view, {{from.array}, {to.array, Access::write}});
+        kernel, pass.view,
+        {{from.array}, {to.array, temporaries.access(pass)}});
     launch.params.divisor = 1;
     set(launch, Constant::uniform_divisor, true);
-    if (&pass == sums.dividing) {
+    if (&pass == dividing) {
       set_divisor(launch, pass.view);
     }
-    append(plan, over_strips(launch, pass, strip, sums.results));
+    append(plan, over_strips(launch, pass, strip));
     from = to;
   }
-  return plan;
+}
+
+void append_max_sweeps(
+    Plan& plan,
+    const Geometry& g,
+    const Slab& slab,
+    Operand x,
+    Operand y,
+    const Operand* offsets) {
+  Temporaries temporaries(plan);
+  Numbered from{0, x};
+  int taps_from = kNoArray;
+  int64_t column_taps = 1;
+  for (auto& pass : slab) {
+    bool is_last = &pass == &slab.back();
+    auto to = is_last ? Numbered{1, y} : temporaries.next(x.dtype, pass.shape);
+    std::vector<Operand> operands{from.operand, to.operand};
+    int taps_to = kNoArray;
+    if (offsets != nullptr) {
+      auto taps = is_last ? Numbered{2, *offsets}
+                          : temporaries.next(offsets->dtype, pass.shape);
+      operands.push_back(taps.operand);
+      taps_to = taps.array;
+    }
+    auto strip = pass_strip(pass, pass_width(pass, operands), true);
+    auto kernel = sweep_kernel(
+        "max_sweep",
+        {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar"},
+        pass, strip, true);
+    auto access = temporaries.access(pass);
+    auto launch = make_launch(
+        kernel, pass.view,
+        {{from.array}, {to.array, access}, {taps_to, access}, {taps_from}});
+    launch.params.column_taps = column_taps;
+    set(launch, Constant::with_offsets, offsets != nullptr);
+    set(launch, Constant::with_taps, taps_from != kNoArray);
+    set(launch, Constant::minimum, g.minimum);
+    append(plan, over_strips(launch, pass, strip));
+    column_taps *= pass.axis().kernel;
+    from = to;
+    taps_from = taps_to;
+  }
+}
+
+void append_max_scatter_sweeps(
+    Plan& plan, const Slab& slab, Operand offsets, Operand dy, Operand dx) {
+  Temporaries temporaries(plan);
+  Numbered taps_from{0, offsets};
+  Numbered from{1, dy};
+  for (auto& pass : slab) {
+    bool is_last = &pass == &slab.back();
+    auto to = is_last ? Numbered{2, dx}
+                      : temporaries.next(sum_dtype(dx.dtype), pass.shape);
+    auto taps_to = is_last ? Numbered{kNoArray, offsets}
+                           : temporaries.next(offsets.dtype, pass.shape);
+    auto width =
+        pass_width(pass, {taps_from.operand, from.operand, to.operand});
+    auto strip = pass_strip(pass, width, false);
+    auto kernel = sweep_kernel(
+        "max_scatter_sweep",
+        {type_name(from.operand.dtype), type_name(to.operand.dtype),
+         type_name(offsets.dtype)},
+        pass, strip, false);
+    auto access = temporaries.access(pass);
+    auto launch = make_launch(
+        kernel, pass.view,
+        {{taps_from.array},
+         {from.array},
+         {to.array, access},
+         {taps_to.array, access}});
+    set(launch, Constant::with_taps, !is_last);
+    append(plan, over_strips(launch, pass, strip));
+    from = to;
+    taps_from = taps_to;
+  }
 }
 
 } // namespace
 
 Plan plan_max_sweeps(
     const Geometry& g, Operand x, Operand y, const Operand* offsets) {
+  auto element = element_bytes(x.dtype) +
+      (offsets != nullptr ? element_bytes(offsets->dtype) : 0);
+  // Without offsets there will be no gradient.
+  auto share = memory(g, x.dtype, offsets) / (offsets != nullptr ? 3 : 1);
   Plan plan;
-  auto passes = forward_passes(g, kFromColumns);
-  Numbered from{0, x};
-  int taps_from = kNoArray;
-  int64_t column_taps = 1;
-  for (auto& pass : passes) {
-    bool is_last = &pass == &passes.back();
-    auto to =
-        is_last ? Numbered{1, y} : add_temporary(plan, x.dtype, pass.result);
-    std::vector<Operand> operands{from.operand, to.operand};
-    int taps_to = kNoArray;
-    if (offsets != nullptr) {
-      auto taps = is_last ? Numbered{2, *offsets}
-                          : add_temporary(plan, offsets->dtype, pass.result);
-      operands.push_back(taps.operand);
-      taps_to = taps.array;
-    }
-    auto strip = window_strip(
-        pass.axis(), pass.elements(),
-        vector_width(pass.view.channels, operands));
-    auto kernel = sweep_kernel(
-        "max_sweep",
-        {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar"},
-        pass, strip);
-    auto launch = make_launch(
-        kernel, pass.view,
-        {{from.array},
-         {to.array, Access::write},
-         {taps_to, Access::write},
-         {taps_from}});
-    launch.params.column_taps = column_taps;
-    set(launch, Constant::with_offsets, offsets != nullptr);
-    set(launch, Constant::with_taps, taps_from != kNoArray);
-    set(launch, Constant::minimum, g.minimum);
-    append(plan, over_strips(launch, pass, strip, &Axis::out));
-    column_taps *= pass.axis().kernel;
-    from = to;
-    taps_from = taps_to;
+  for (auto& slab : forward_slabs(g, Order::from_columns, {element, share})) {
+    append_max_sweeps(plan, g, slab, x, y, offsets);
   }
   return plan;
 }
 
 Plan plan_max_scatter_sweeps(
     const Geometry& g, Operand offsets, Operand dy, Operand dx) {
+  auto element =
+      element_bytes(sum_dtype(dx.dtype)) + element_bytes(offsets.dtype);
+  // Sums take more than maxima.
+  auto share = 2 * memory(g, dx.dtype, &offsets) / 3;
   Plan plan;
-  auto passes = backward_passes(g);
-  Numbered taps_from{0, offsets};
-  Numbered from{1, dy};
-  for (auto& pass : passes) {
-    bool is_last = &pass == &passes.back();
-    auto to = is_last ? Numbered{2, dx}
-                      : add_temporary(plan, sum_dtype(dx.dtype), pass.result);
-    auto taps_to = is_last ? Numbered{kNoArray, offsets}
-                           : add_temporary(plan, offsets.dtype, pass.result);
-    auto width = vector_width(
-        pass.view.channels, {taps_from.operand, from.operand, to.operand});
-    auto strip = cover_strip(pass.axis(), pass.elements(), width);
-    auto kernel = sweep_kernel(
-        "max_scatter_sweep",
-        {type_name(from.operand.dtype), type_name(to.operand.dtype),
-         type_name(offsets.dtype)},
-        pass, strip);
-    auto launch = make_launch(
-        kernel, pass.view,
-        {{taps_from.array},
-         {from.array},
-         {to.array, Access::write},
-         {taps_to.array, Access::write}});
-    set(launch, Constant::with_taps, !is_last);
-    append(plan, over_strips(launch, pass, strip, &Axis::in));
-    from = to;
-    taps_from = taps_to;
+  for (auto& slab : backward_slabs(g, {element, share})) {
+    append_max_scatter_sweeps(plan, slab, offsets, dy, dx);
   }
   return plan;
 }
 
 Plan plan_avg_sweeps(const Geometry& g, Operand x, Operand y) {
-  auto passes = forward_passes(g, kFromDepth);
-  auto& last = passes.back();
-  return plan_sums(
-      {"avg_sweep", window_strip, &Axis::out, &last}, passes, x, y);
+  auto element = element_bytes(sum_dtype(y.dtype));
+  auto share = memory(g, x.dtype, nullptr) / 2;
+  Plan plan;
+  for (auto& slab : forward_slabs(g, Order::from_depth, {element, share})) {
+    append_sums(plan, {"avg_sweep", true, true}, slab, x, y);
+  }
+  return plan;
 }
 
 Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx) {
-  auto passes = backward_passes(g);
-  auto& first = passes.front();
-  return plan_sums(
-      {"avg_grad_sweep", cover_strip, &Axis::in, &first}, passes, dy, dx);
+  auto element = element_bytes(sum_dtype(dx.dtype));
+  auto share = memory(g, dx.dtype, nullptr) / 2;
+  Plan plan;
+  for (auto& slab : backward_slabs(g, {element, share})) {
+    append_sums(plan, {"avg_grad_sweep", false, false}, slab, dy, dx);
+  }
+  return plan;
 }
 
 } // namespace mlx_pooling::metal

@@ -112,12 +112,18 @@ def loads_of(record: dict) -> int:
     return sum(buffer["loads"] for buffer in record["buffers"])
 
 
+def bytes_of_results(records: list[dict]) -> int:
+    """Those of an operation; what its passes leave to each other is none."""
+    results = map(result_of, records)
+    return sum(result["bytes"] for result in results if not result["temporary"])
+
+
 def loads_per_vector(records: list[dict]) -> float:
-    """Vectors loaded to one vector of the last launch's result, of whatever width.
+    """Vectors loaded to one vector of an operation's result, of whatever width.
 
     Those of earlier passes count for what they leave, which may be more or less.
     """
-    stored = result_of(records[-1])["bytes"]
+    stored = bytes_of_results(records)
     return sum(
         loads_of(record)
         / result_of(record)["stores"]
@@ -127,8 +133,8 @@ def loads_per_vector(records: list[dict]) -> float:
 
 
 def loads_per_16_bytes(records: list[dict]) -> float:
-    """Loads to 16 bytes of the last launch's result: narrow vectors take more."""
-    return 16 * sum(map(loads_of, records)) / result_of(records[-1])["bytes"]
+    """Loads to 16 bytes of an operation's result: narrow vectors take more."""
+    return 16 * sum(map(loads_of, records)) / bytes_of_results(records)
 
 
 def environment(site: Path, cache: Path) -> dict[str, str]:

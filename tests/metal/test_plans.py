@@ -6,8 +6,10 @@ import ctypes
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from reference import Geometry
@@ -20,6 +22,8 @@ SIZES = {
 }
 FORWARD = ("max_pool", "max_pool_gather", "avg_pool")
 BACKWARD = ("max_pool_scatter", "avg_pool_grad")
+AVG_OPS = ("avg_pool", "avg_pool_grad")
+PROJECT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,20 @@ SHAPES = {
     "2^31 - 1 elements": Shape(geometry((LARGEST,), 2), 1, 1, "uint8"),
     "2^33 rows": Shape(plane((4, 1), (2, 1), (1, 1)), LARGEST, 1, "int8"),
     "2^40 elements": Shape(geometry((2**10,) * 3, 3, 1, 1), 2**5, 32, "float16"),
+    "huge planes": Shape(
+        geometry((2**31 - 2**20, 2, 1), (2, 1, 1), (1, 1, 1)), 1, 1, "int8"
+    ),
+    "long rows": Shape(plane((2**9, 2**20), (1, 3), 1, (0, 1)), 1, 2**10),
+    "window of 2^31 elements": Shape(
+        plane((4, 2**21), (3, 2), (1, 2), (1, 0)), 2, 2**10
+    ),
+    "window of fewer": Shape(plane((4, 2**19), (3, 2), (1, 2), (1, 0)), 2, 2**10),
+    "sweep of 2^31 channels": Shape(
+        geometry((40, 2**15, 2**16), 13, 1, 6), 1, 1, "int8"
+    ),
+    "sweep over 2^31 elements": Shape(
+        plane((2**9, 2**10), 31, 1, 15), 1, 2**16, "int8"
+    ),
     "long axis": Shape(geometry((LARGEST,), 3, 1, 1), 1, 3, "float16"),
     "huge padding": Shape(plane(9, 3, (2**30, 1), ((LARGEST, 0), (1, 1))), 4, 8),
     "huge padding on both sides": Shape(plane(9, 3, 2**30, LARGEST), 4, 8),
@@ -89,10 +107,10 @@ CASES = [
 ]
 
 
-def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+def plan_arguments(op: str, shape: Shape) -> tuple:
     g = shape.geometry
     low, high = zip(*g.padding, strict=True)
-    launches = library.plan(
+    return (
         op.encode(),
         shape.dtype.encode(),
         b"" if op.startswith("avg") else shape.offsets.encode(),
@@ -101,7 +119,10 @@ def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
         int64s(*g.kernel, *g.stride, *low, *high, *g.dilation),
         ctypes.c_int64(shape.byte_offset),
     )
-    return json.loads(launches)
+
+
+def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+    return json.loads(library.plan(*plan_arguments(op, shape)))
 
 
 def int64s(*values: int) -> ctypes.Array:
@@ -147,8 +168,9 @@ def grid_faults(launches: list[dict]) -> list[str]:
 def cover_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     """Vectors divide the channels, tiles reach just to the end of W, rows add up."""
     *planes, rows, columns = (1, *shape.positions(op))
+    depth = math.prod(planes)
     faults = []
-    next_row = 0
+    next_plane = 0
     for launch in launches:
         _, width, tile_rows, tile = template_arguments(launch)
         x, y, z = launch["grid"]
@@ -156,11 +178,15 @@ def cover_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
             faults.append(f"{x} vectors of {width} channels")
         if not (y - 1) * tile < columns <= y * tile:
             faults.append(f"{y} tiles of {tile} columns")
-        if launch["first_row"] != next_row:
-            faults.append(f"rows from {launch['first_row']} instead of {next_row}")
-        next_row += z
-    if next_row != shape.batch * math.prod(planes) * -(-rows // tile_rows):
-        faults.append(f"{next_row} rows of tiles")
+        first_plane = launch["first_item"] * depth + launch["first_plane"]
+        if first_plane != next_plane or launch["first_plane"] >= depth:
+            faults.append(f"planes from {first_plane} instead of {next_plane}")
+        planes_of_launch, rest = divmod(z, -(-rows // tile_rows))
+        if rest or z > LARGEST:
+            faults.append(f"{z} rows of tiles")
+        next_plane += planes_of_launch
+    if next_plane != shape.batch * depth:
+        faults.append(f"{next_plane} planes")
     return faults
 
 
@@ -194,24 +220,48 @@ def run_faults(launch: dict, shape: Shape) -> list[str]:
     return faults
 
 
-def largest_index(op: str, shape: Shape, tile: int) -> int:
-    """The largest number that a kernel's index arithmetic meets."""
+def steps(size: tuple[int, ...], channels: int) -> list[int]:
+    """Elements between neighbours along each axis."""
+    return [math.prod(size[i + 1 :]) * channels for i in range(len(size))]
+
+
+def reach(op: str, shape: Shape, tile: tuple[int, ...]) -> int:
+    """Elements from the first to the last that a thread looks at in one array."""
     g = shape.geometry
-    elements = shape.batch * shape.channels
-    elements *= max(math.prod(g.size), math.prod(g.output))
-    padded = [
-        size + sum(padding) + (tile - 1) * stride
-        for size, padding, stride in zip(g.size, g.padding, g.stride, strict=True)
-    ]
-    return max(elements - 1, *padded)
+    mine, seen = (g.output, g.size) if op in FORWARD else (g.size, g.output)
+    own = along = 0
+    for i, neighbours in enumerate(tile):
+        span = g.dilation[i] * (g.kernel[i] - 1)
+        if op in FORWARD:
+            positions = span + (neighbours - 1) * g.stride[i]
+        else:
+            positions = (span + neighbours - 1) // g.stride[i]
+        own += (neighbours - 1) * steps(mine, shape.channels)[i]
+        along += min(positions, seen[i] - 1) * steps(seen, shape.channels)[i]
+    return own if op == "max_pool_gather" else max(own, along)
+
+
+def largest_position(shape: Shape, tile: tuple[int, ...]) -> int:
+    g = shape.geometry
+    return max(
+        size + sum(padding) + (neighbours - 1) * stride + dilation
+        for size, padding, stride, dilation, neighbours in zip(
+            g.size, g.padding, g.stride, g.dilation, tile, strict=True
+        )
+    )
 
 
 def index_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
+    """32-bit indices where they do not do; 64-bit ones where the others would."""
     faults = []
     for launch in launches:
         index, _, *tile = template_arguments(launch)
-        if index == "int" and largest_index(op, shape, max(tile)) > LARGEST:
+        tile = (1, *tile)[-shape.geometry.ndim :]
+        largest = max(reach(op, shape, tile), largest_position(shape, tile))
+        if index == "int" and largest > LARGEST:
             faults.append("32-bit indices")
+        if index == "long" and largest < LARGEST // 2:
+            faults.append("64-bit indices")
     return faults
 
 
@@ -219,21 +269,26 @@ def is_pass(launch: dict) -> bool:
     return "_sweep<" in launch["kernel"]
 
 
-def pass_faults(launches: list[dict], op: str) -> list[str]:
+def pass_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     """As of other launches, but along the one axis that each pass is over."""
     faults = []
     for launch in launches:
-        index, width, _, strip = template_arguments(launch)
-        x, y, z = launch["grid"]
-        before, after = launch["in"][2], launch["out"][2]
-        results = after if op in FORWARD else before
-        if x * width != launch["channels"]:
-            faults.append(f"{x} vectors of {width} channels")
+        index, _, _, strip = template_arguments(launch)
+        _, y, z = launch["grid"]
+        results = launch["results_size"][2]
         if not (y - 1) * strip < results <= y * strip:
             faults.append(f"{y} strips of {strip} results")
-        elements = z * launch["channels"] * max(before, after)
-        if index == "int" and elements > LARGEST:
+        # No strip of windows is longer than two of them.
+        span = 2 * launch["constants"][2] * launch["constants"][8]
+        before, after = launch["in"][2], launch["out"][2]
+        step = max(launch["x_step"][2], launch["y_step"][2])
+        if index == "int" and min(span, max(before, after)) * step > LARGEST:
             faults.append("32-bit indices")
+        if z > LARGEST:
+            faults.append(f"{z} rows")
+    results = sum(map(result_count, last_passes(launches, shape)))
+    if results != shape.batch * math.prod(shape.positions(op)) * shape.channels:
+        faults.append(f"{results} results")
     return faults
 
 
@@ -246,29 +301,46 @@ def reads_slices(launch: dict) -> bool:
 
 
 def share_faults(launches: list[dict], shape: Shape) -> list[str]:
-    """Whole simdgroups for each output and slice; rows add up, for both steps."""
+    """Whole simdgroups for each output and slice; planes add up, for both steps."""
     *planes, rows, columns = (1, *shape.geometry.output)
+    depth = math.prod(planes)
     faults = []
-    next_row = [0, 0]
+    next_plane = [0, 0]
     for launch in launches:
         index, width, _, lanes = template_arguments(launch)
         x, y, z = launch["grid"]
+        step = reads_slices(launch)
         vectors = shape.channels // width
-        slices = 1 if reads_slices(launch) else launch["slices"]
+        slices = 1 if step else launch["slices"]
         if x != -(-vectors * lanes // 32) * 32 or launch["threadgroup"][0] % 32:
             faults.append(f"{x} threads for {vectors} vectors, {lanes} lanes each")
-        if y != slices * columns:
+        if y != slices * columns or y != launch["results_size"][2]:
             faults.append(f"{y} threads for {slices} slices of {columns} columns")
-        if launch["first_row"] != next_row[reads_slices(launch)]:
-            faults.append(f"rows from {launch['first_row']}")
-        next_row[reads_slices(launch)] += z
-        elements = slices * shape.channels * shape.batch * math.prod(planes)
-        if index == "int" and elements * rows * columns > LARGEST:
+        first_plane = launch["first_item"] * depth + launch["first_plane"]
+        if first_plane != next_plane[step] or z % rows:
+            faults.append(f"{z} rows from plane {first_plane}")
+        next_plane[step] += z // rows
+        elements = launch["slices"] * shape.channels * shape.batch * depth
+        if step and index == "int" and elements * rows * columns > LARGEST:
             faults.append("32-bit indices")
-    all_rows = shape.batch * math.prod(planes) * rows
-    if set(next_row) - {0} != {all_rows}:
-        faults.append(f"{next_row} rows")
+    if set(next_plane) - {0} != {shape.batch * depth}:
+        faults.append(f"{next_plane} planes")
     return faults
+
+
+def result_count(launch: dict) -> int:
+    x, _, z = launch["grid"]
+    return x * template_arguments(launch)[1] * z * launch["results_size"][2]
+
+
+def last_passes(launches: list[dict], shape: Shape) -> list[dict]:
+    """Of each slab."""
+    g = shape.geometry
+    passes = sum(
+        kernel > 1 or size != output
+        for kernel, size, output in zip(g.kernel, g.size, g.output, strict=True)
+    )
+    return launches[passes - 1 :: passes]
 
 
 def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
@@ -277,10 +349,10 @@ def faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
             *grid_faults(launches),
             *share_faults(launches, shape),
             *vector_faults(launches, shape),
-            *index_faults(launches, op, shape),
+            *index_faults([x for x in launches if not reads_slices(x)], op, shape),
         ]
     if any(map(is_pass, launches)):
-        return [*grid_faults(launches), *pass_faults(launches, op)]
+        return [*grid_faults(launches), *pass_faults(launches, op, shape)]
     return [
         *grid_faults(launches),
         *cover_faults(launches, op, shape),
@@ -302,17 +374,24 @@ def test_plan(library: ctypes.CDLL, op: str, name: str):
         ("image", "int", 1),
         ("10^7 channels", "int", 1),
         ("2^31 - 1 elements", "long", 1),
-        ("2^31 elements", "long", 1),
-        ("2^33 rows", "long", 4),
+        ("2^31 elements", "int", 1),
+        ("2^40 elements", "int", 1),
+        ("2^33 rows", "int", 5),
+        ("huge planes", "int", 2),
+        ("long rows", "int", 1),
+        ("window of 2^31 elements", "long", 1),
+        ("window of fewer", "int", 1),
         ("huge padding", "long", 1),
         ("huge dilation", "long", 2),
-        ("large window", "int", 2),
-        ("large window of 2^31 elements", "long", 2),
+        ("large window", "int", 8),
+        ("large window of 2^31 elements", "int", 4),
+        ("sweep over 2^31 elements", "int long", 8),
+        ("sweep of 2^31 channels", "long", 1),
     ],
 )
 def test_kind_of_plan(library: ctypes.CDLL, name: str, index: str, launches: int):
     plan = make_plan(library, "max_pool_scatter", SHAPES[name])
-    assert {template_arguments(launch)[0] for launch in plan} == {index}
+    assert {template_arguments(launch)[0] for launch in plan} == set(index.split())
     assert len(plan) == launches
 
 
@@ -376,6 +455,7 @@ FEW_OUTPUTS = {
     "windows of 32": (Shape(plane(64, 32, 32), 1, 8), 2048),
     "clipped windows": (Shape(plane(64, 32, 32, 16), 1, 8), 2048),
     "clip of a film": (Shape(geometry((8, 14, 14), (8, 14, 14)), 1, 64), 2048),
+    "2^31 elements": (Shape(plane((2**15, 2**17), (2**15, 2**16 + 1)), 1, 1), 2048),
     "sound": (Shape(geometry((16000,), 16000), 1, 4), 2048),
 }
 
@@ -413,7 +493,9 @@ FAULTS = {
     "too few tiles": ({"grid": [1, 1, 8]}, "1 tiles of 4 columns"),
     "too many tiles": ({"grid": [1, 3, 8]}, "3 tiles of 4 columns"),
     "rows": ({"grid": [1, 2, 7]}, "7 rows of tiles"),
-    "first row": ({"first_row": 1}, "rows from 1 instead of 0"),
+    "planes": ({"grid": [1, 2, 4]}, "1 planes"),
+    "first item": ({"first_item": 1}, "planes from 1 instead of 0"),
+    "first plane": ({"first_plane": 1}, "planes from 1 instead of 0"),
     "vectors": (
         {"kernel": "max_pool<float, uchar, int, 8, 2, 4>"},
         "vectors of 32 bytes at multiples of (0, 16)",
@@ -434,7 +516,7 @@ SHARE_FAULTS = {
     "part of a simdgroup": ({"grid": [24, 16, 1]}, "24 threads for 2 vectors"),
     "threadgroup": ({"threadgroup": [16, 1, 1]}, "32 threads for 2 vectors"),
     "slices": ({"grid": [32, 15, 1]}, "15 threads for 16 slices of 1 columns"),
-    "rows": ({"grid": [32, 16, 2]}, "[2, 1] rows"),
+    "planes": ({"grid": [32, 16, 2]}, "[2, 1] planes"),
 }
 
 
@@ -457,6 +539,13 @@ def test_a_narrow_index_is_found(library: ctypes.CDLL):
     assert faults([narrow], "max_pool", shape) == ["32-bit indices"]
 
 
+def test_a_wide_index_is_found(library: ctypes.CDLL):
+    shape = SHAPES["2^40 elements"]
+    (launch,) = make_plan(library, "max_pool", shape)
+    wide = launch | {"kernel": launch["kernel"].replace("int", "long")}
+    assert faults([wide], "max_pool", shape) == ["64-bit indices"]
+
+
 @pytest.mark.parametrize(("outputs", "index"), [(2046, "int"), (2047, "long")])
 @pytest.mark.parametrize("op", ["max_pool", "max_pool_scatter", "max_pool_gather"])
 def test_adaptive_windows_start_where_products_fit(
@@ -469,3 +558,32 @@ def test_adaptive_windows_start_where_products_fit(
     )
     (launch,) = json.loads(launches)
     assert f" {index}" in launch["kernel"]
+
+
+def benchmark_cases() -> list:
+    """The layers of networks that benchmarks measure."""
+    sys.path.insert(0, str(PROJECT / "benchmarks"))
+    from shapes import CASES
+
+    return list(CASES)
+
+
+def case_shape(case, dtype: str) -> Shape:
+    batch, *size, channels = case.shape
+    padding = tuple((p, p) for p in case.padding)
+    dilation = (case.dilation,) * len(size)
+    windows = (tuple(size), case.kernel, case.stride, padding, dilation)
+    return Shape(Geometry(*windows, case.ceil_mode), batch, channels, dtype)
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("case", benchmark_cases(), ids=lambda case: case.name)
+def test_memory_of_a_gradient(library: ctypes.CDLL, case, dtype: str):
+    """Beyond its results, a gradient keeps offsets and what passes leave, both ways."""
+    shape = case_shape(case, dtype)
+    ops = ("max_pool", "max_pool_scatter") if case.op == "max" else AVG_OPS
+    between = sum(library.temporary_bytes(*plan_arguments(op, shape)) for op in ops)
+    outputs = shape.batch * math.prod(shape.geometry.output) * shape.channels
+    offsets = outputs * SIZES[shape.offsets] if case.op == "max" else 0
+    assert offsets + between <= 1.1 * (math.prod(case.shape) * SIZES[dtype] + offsets)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import geometry
-from test_plans import Shape, make_plan, plane
+from test_plans import SHAPES, Shape, is_flat, make_plan, plane
 
 from metal import shader_host
 
@@ -60,8 +60,16 @@ def alike(shape: Shape) -> Iterator[Shape]:
 def launches(
     library: ctypes.CDLL, ops: tuple[str, ...], shape: Shape
 ) -> Iterator[dict]:
+    """But those of few channels, most of which are not listed."""
     for op in ops:
-        yield from make_plan(library, op, shape)
+        yield from (x for x in make_plan(library, op, shape) if not is_flat(x))
+
+
+@pytest.fixture(params=[True, False], ids=["as released", "as if large"], autouse=True)
+def occupancy(request: pytest.FixtureRequest, library: ctypes.CDLL) -> Iterator[None]:
+    library.plan_as_released(request.param)
+    yield
+    library.plan_as_released(False)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -86,14 +94,28 @@ def test_images_and_quantized_numbers_are_ready(
 ):
     for g in (plane(56, 2), plane(56, 3, 1, 1), plane(56, 3, 2, 1)):
         for shape in alike(Shape(g, 2, 16, dtype)):
-            assert all(launch["ready"] for launch in make_plan(library, op, shape))
+            assert all(x["ready"] for x in launches(library, (op,), shape))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("dtype", [*FLOATS, "uint8"])
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_images_are_halved_at_once(
+    library: ctypes.CDLL, op: str, dtype: str, channels: int
+):
+    if (op, dtype) == ("avg_pool", "uint8"):
+        pytest.skip("averages are of floats")
+    for size in (224, 256):
+        (launch,) = make_plan(library, op, Shape(plane(size, 2), 8, channels, dtype))
+        assert is_flat(launch)
+        assert launch["ready"], launch["kernel"]
 
 
 @pytest.mark.parametrize(
     "shape",
     [
         Shape(plane(4, 2), 1, 4, "uint64"),
-        Shape(plane(2**16, 2), 1, 4),
+        SHAPES["window of 2^31 elements"],
         Shape(plane(512, 257), 1, 4),
     ],
     ids=["dtype", "64-bit indices", "32-bit offsets"],

@@ -92,11 +92,13 @@ FAULTY_RUNS = {
         "Arrays are not equal",
     ),
     "not written": (
-        Run((SMALL,), fault="< TW && at.first + t => < TW && at.first + t + 1"),
+        Run(
+            (SMALL,), fault="at.first + t < end_column => at.first + t + 1 < end_column"
+        ),
         'assert not [record for record in records if record["error"]]',
     ),
     "past the end of an array": (
-        Run((SMALL,), fault="x + input_at => x + 160 + input_at", sanitized=True),
+        Run((SMALL,), fault="from + input_at => from + 160 + input_at", sanitized=True),
         "AddressSanitizer: heap-buffer-overflow",
     ),
     "past the end of registers": (
@@ -107,7 +109,7 @@ FAULTY_RUNS = {
         # Of a vector of four.
         Run(
             (f"{SMALL}[shaders-float32-4]",),
-            fault="x + input_at => x + 1 + input_at",
+            fault="from + input_at => from + 1 + input_at",
             sanitized=True,
         ),
         "misaligned address",

@@ -1,7 +1,9 @@
 // Puts the Metal backend, on the host encoder, in the place of the CPU backend
 // when asked to, and tells the tests what its launches did.
 
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <sstream>
 
@@ -123,8 +125,16 @@ void write_members(std::ostream& out, const Launch& launch) {
   write_list(out, launch.params.in);
   out << ", \"out\": ";
   write_list(out, launch.params.out);
-  out << ", \"channels\": " << launch.params.channels
-      << ", \"first_row\": " << launch.params.first_row
+  out << ", \"x_step\": ";
+  write_list(out, launch.params.x.step);
+  out << ", \"y_step\": ";
+  write_list(out, launch.params.y.step);
+  out << ", \"results_first\": ";
+  write_list(out, launch.params.results.first);
+  out << ", \"results_size\": ";
+  write_list(out, launch.params.results.size);
+  out << ", \"first_item\": " << launch.params.first_item
+      << ", \"first_plane\": " << launch.params.first_plane
       << ", \"slices\": " << launch.params.slices;
 }
 
@@ -140,8 +150,10 @@ void write(std::ostream& out, const Record& record) {
   out << ", \"error\": \"" << record.error << "\", \"buffers\": [";
   const char* separator = "";
   for (auto& t : record.traffic) {
-    out << separator << "{\"loads\": " << t.loads
-        << ", \"stores\": " << t.stores << ", \"bytes\": " << t.bytes << "}";
+    bool is_temporary = t.array >= kFirstTemporary;
+    out << separator << "{\"temporary\": " << (is_temporary ? "true" : "false")
+        << ", \"loads\": " << t.loads << ", \"stores\": " << t.stores
+        << ", \"bytes\": " << t.bytes << "}";
     separator = ", ";
   }
   out << "]}";
@@ -212,6 +224,12 @@ EXPORTED void plan_as_released(bool as_released) {
   metal::settings().as_released = as_released;
 }
 
+// Of arrays that launches are to find far behind where they believe the first
+// element; 0: they are given arrays as they are.
+EXPORTED void set_items_ahead(int64_t items) {
+  metal::settings().items = items;
+}
+
 // The launches since the last call, as JSON.
 EXPORTED const char* take_records() {
   auto text = metal::json(metal::settings().records);
@@ -219,11 +237,10 @@ EXPORTED const char* take_records() {
   return text;
 }
 
-// The launches, as JSON, that an operation would take; nothing is allocated.
-// `shape` is that of x: (N, *spatial, C). `windows` has a row each for kernel
-// size, stride, low and high padding and dilation; of "adaptive", one for the
-// output size.
-EXPORTED const char* plan(
+// What an operation would take; nothing is allocated. `shape` is that of x:
+// (N, *spatial, C). `windows` has a row each for kernel size, stride, low and
+// high padding and dilation; of "adaptive", one for the output size.
+static metal::Plan plan_of(
     const char* op,
     const char* dtype,
     const char* offsets_dtype, // "": none
@@ -246,11 +263,43 @@ EXPORTED const char* plan(
   if (*offsets_dtype != '\0') {
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
   }
-  return metal::json(
-      metal::plan_named(
-          op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
-          offsets ? &*offsets : nullptr)
-          .launches);
+  return metal::plan_named(
+      op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
+      offsets ? &*offsets : nullptr);
+}
+
+// Its launches, as JSON.
+EXPORTED const char* plan(
+    const char* op,
+    const char* dtype,
+    const char* offsets_dtype,
+    int axes,
+    const int64_t* shape,
+    const int64_t* windows,
+    int64_t byte_offset) {
+  auto plan =
+      plan_of(op, dtype, offsets_dtype, axes, shape, windows, byte_offset);
+  return metal::json(plan.launches);
+}
+
+// The bytes of its temporaries.
+EXPORTED int64_t temporary_bytes(
+    const char* op,
+    const char* dtype,
+    const char* offsets_dtype,
+    int axes,
+    const int64_t* shape,
+    const int64_t* windows,
+    int64_t byte_offset) {
+  auto plan =
+      plan_of(op, dtype, offsets_dtype, axes, shape, windows, byte_offset);
+  int64_t bytes = 0;
+  for (auto& temporary : plan.temporaries) {
+    bytes += std::accumulate(
+        temporary.shape.begin(), temporary.shape.end(),
+        int64_t{mlx::core::size_of(temporary.dtype)}, std::multiplies<>());
+  }
+  return bytes;
 }
 
 // The ahead-of-time library beside this one, "" where there is none.

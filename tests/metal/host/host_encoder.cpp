@@ -256,19 +256,29 @@ Shader load(const Launch& launch) {
   return loaded[key] = shader;
 }
 
+// So that an array looks wrong where none of the launches writes its part.
+constexpr int kUnwritten = 0xa5;
+
 // A buffer as Metal would bind it: its start aligned, the array at its offset,
 // nothing behind it.
 struct Bound {
-  explicit Bound(const Binding& binding)
+  Bound(const Binding& binding, bool is_first_part)
       : binding(binding),
         offset(binding.data->offset() % 16),
         bytes(binding.data->nbytes()),
         memory(new (std::align_val_t(16)) char[offset + bytes]) {
-    if (binding.access == Access::write) {
+    if (is_result()) {
       writers.assign(bytes, 0);
-    } else {
+    }
+    if (binding.access == Access::part && is_first_part) {
+      std::memset(data(), kUnwritten, bytes);
+    } else if (binding.access != Access::write) {
       std::memcpy(data(), binding.data->data<char>(), bytes);
     }
+  }
+
+  bool is_result() const {
+    return binding.access == Access::write || binding.access == Access::part;
   }
 
   char* data() const {
@@ -448,15 +458,32 @@ void check_limits(const Launch& launch) {
   }
 }
 
+bool is_first_part(const PoolParams& params) {
+  auto& first = params.results.first;
+  return params.x.first == 0 && params.y.first == 0 &&
+      std::all_of(first, first + 3, [](auto at) { return at == 0; });
+}
+
+constexpr int64_t kTimesAhead = int64_t{1} << 20;
+
+// Where a launch is told that the array begins.
+void* first_of_far(const Bound& bound) {
+  auto bytes_ahead = settings().items == 0 ? 0 : kTimesAhead * bound.bytes;
+  auto at = reinterpret_cast<uintptr_t>(bound.data()) - bytes_ahead;
+  return reinterpret_cast<void*>(at);
+}
+
 void execute(const Launch& launch, std::vector<Binding> bindings) {
   auto shader = load(launch);
   auto params = launch.params;
+  params.first_item += settings().items * kTimesAhead;
   std::vector<Bound> bound;
   std::array<void*, kParamsIndex + 1> buffers{};
   for (size_t i = 0; i < bindings.size(); ++i) {
     if (bindings[i].data != nullptr) {
-      bound.emplace_back(bindings[i]);
-      buffers[i] = bound.back().data();
+      bound.emplace_back(bindings[i], is_first_part(params));
+      bound.back().traffic.array = launch.buffers[i].array;
+      buffers[i] = first_of_far(bound.back());
     }
   }
   buffers[kParamsIndex] = &params;

@@ -10,6 +10,7 @@ namespace mlx_pooling::metal {
 
 // What a launch did to one of its buffers.
 struct Traffic {
+  int array; // of its plan
   uint64_t loads = 0;
   uint64_t stores = 0;
   uint64_t bytes = 0;
@@ -27,6 +28,8 @@ struct Settings {
   bool run_shaders = false; // instead of the CPU kernels
   Order order = Order::forward;
   bool as_released = false; // plans are those of a Mac, not of small arrays
+  // Not 0: arrays of so many items are bound as the last of 2^20 times as many.
+  int64_t items = 0;
   std::vector<Record> records;
 };
 

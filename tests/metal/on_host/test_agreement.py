@@ -309,14 +309,27 @@ def test_inputs_that_start_anywhere(dtype: mx.Dtype, start: int):
     assert f", int, {width}, " in kernel
 
 
-def test_rows_count_from_the_first_of_a_launch(monkeypatch: pytest.MonkeyPatch):
+def test_planes_count_from_the_first_of_a_launch(monkeypatch: pytest.MonkeyPatch):
     """No test has the 2^31 rows that take a second launch: make one of the first."""
-    earlier = "uint3{thread_at.x, thread_at.y, thread_at.z - 1}"
-    fault = f"(thread_at, p.first_row => ({earlier}, p.first_row + 1"
+    counted = "uint(p.first_plane) + plane_of_launch"
+    fault = f"{counted} => uint(p.first_plane + 1) + (plane_of_launch - 1)"
     monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
-    g = GEOMETRIES["2d"]
+    g = GEOMETRIES["3d"]
     x = Data("ties", 0).array((2, *g.size, 4), mx.float32)
     assert_agree(maxima(x, g))
+
+
+@pytest.mark.usefixtures("far")
+@pytest.mark.parametrize("channels", [3, 48])
+@pytest.mark.parametrize("name", ["1d", "2d", "2d, dilated", "3d"])
+def test_elements_beyond_the_first_2_to_the_32(name: str, channels: int):
+    """Whose kernels are those with 32-bit indices."""
+    g = GEOMETRIES[name]
+    for dtype in (mx.uint8, mx.float32):
+        x = Data("ties", 0).array((2, *g.size, channels), dtype)
+        assert not any("long" in kernel for kernel in assert_agree(maxima(x, g)))
+    dy = Data("normal", 1).array((2, *g.output, channels), mx.float32)
+    assert_averages_agree(x, dy, g, {"count_include_pad": False})
 
 
 @pytest.mark.parametrize("shape", [(0, 7, 9, 3), (2, 7, 9, 0)])

@@ -116,10 +116,8 @@ def test_a_vector_begins_at_a_quarter_of_its_size(monkeypatch: pytest.MonkeyPatc
         (mx.float16, "misaligned access of 16 bytes"),
     ):
         x = mx.ones((1, 4, 8, 1 if dtype == mx.float32 else 2), dtype)
-        fault = "x + input_at<Index>(p, at, tile, kd, r, 0) => x + 1 + input_at<Index>"
-        monkeypatch.setenv(
-            "MLX_POOLING_SHADER_FAULT", f"{fault}(p, at, tile, kd, r, 0)"
-        )
+        fault = "from + run_at(p, tile => from + 1 + run_at(p, tile"
+        monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
         shader_host.run_shaders(True)
         mx.eval(mp.max_pool2d(x, 2))
         (record,) = shader_host.take_records()

@@ -223,6 +223,16 @@ def test_a_simdgroup_reads_neighbours():
     assert record["threadgroup"][0] % 32 == 0
 
 
+@pytest.mark.usefixtures("far")
+@pytest.mark.parametrize("name", ["global, 1d", "global, 2d", "3d", "clipped"])
+def test_elements_beyond_the_first_2_to_the_32(name: str):
+    g = GEOMETRIES[name]
+    x = Data("ties", 0).array((2, *g.size, 8), mx.float32)
+    for pool in (max_pool, avg_pool):
+        kernels = assert_agree(lambda pool=pool: [pool(x, g)])
+        assert all("_lanes<" in k and "int" in k for k in kernels)
+
+
 FAULTS = {
     "inactive": (
         "for (int mask = kLanes / L; => for (int mask = kLanes / L; own.number == 0 &&",
@@ -242,7 +252,7 @@ FAULTS = {
         "element written twice",
     ),
     "past the end": (
-        "own.is_idle = own.at.channel >= Index(p.channels) => own.is_idle = false",
+        "own.is_idle = own.at.channel >= Index(p.y.step[2]) => own.is_idle = false",
         "read outside every buffer",
     ),
 }

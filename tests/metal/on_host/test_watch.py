@@ -16,19 +16,19 @@ FAULTS = {
         "element written twice",
     ),
     "written by two neighbours": (
-        "at.first = Index(thread_at.y) * TW => at.first = Index(thread_at.y / 2) * TW",
+        "+ Index(thread_at.y) * TW => + Index(thread_at.y / 2) * TW",
         "element written twice",
     ),
     "not written": (
-        "for (int t = 0; t < TW && at.first => for (int t = 1; t < TW && at.first",
+        "for (int t = 0; t < TW && has_column => for (int t = 1; t < TW && has_column",
         "byte 0 of 288 not written",
     ),
     "past the end": (
-        "x + input_at(p, at, tile, kd, r, j) => x + 125",
+        "x + tile.first => x + 125",
         "access past the end of a buffer",
     ),
     "far outside": (
-        "x + input_at(p, at, tile, kd, r, j) => x + 1000000",
+        "x + tile.first => x + 1000000",
         "read outside every buffer",
     ),
     "before the start": (
@@ -36,7 +36,7 @@ FAULTS = {
         "write outside every buffer",
     ),
     "misaligned": (
-        "x + input_at(p, at, tile, kd, r, j) => x + 1",
+        "x + tile.first => x + 1",
         "misaligned access of 16 bytes",
     ),
     "output read": (
