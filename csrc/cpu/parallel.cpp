@@ -8,10 +8,11 @@
 #include <dispatch/dispatch.h>
 #else
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <exception>
 #include <memory>
-
-#include "mlx/threadpool.h"
+#include <mutex>
 #endif
 
 namespace mlx_pooling::cpu {
@@ -104,10 +105,57 @@ class SharedChunks {
   std::exception_ptr error_;
 };
 
+// Threads that help with chunks. After some they look for more for a while
+// before they sleep: the next operation is often only microseconds away, and a
+// thread takes longer than that to wake.
+class Helpers {
+ public:
+  explicit Helpers(int threads) {
+    for (int i = 0; i < threads; ++i) {
+      std::thread([this] { help(); }).detach();
+    }
+  }
+
+  void share(const std::shared_ptr<SharedChunks>& chunks, int64_t helpers) {
+    {
+      std::lock_guard lock(mutex_);
+      waiting_.insert(waiting_.end(), helpers, chunks);
+      count_ += helpers;
+    }
+    for (int64_t i = 0; i < helpers; ++i) {
+      wake_.notify_one();
+    }
+  }
+
+ private:
+  // Of some tenths of a microsecond each, if nothing else wants the core.
+  static constexpr int kLooks = 400;
+
+  void help() {
+    for (;;) {
+      for (int look = 0; count_ == 0 && look < kLooks; ++look) {
+        std::this_thread::yield();
+      }
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return !waiting_.empty(); });
+      auto chunks = std::move(waiting_.front());
+      waiting_.pop_front();
+      --count_;
+      lock.unlock();
+      chunks->take_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<SharedChunks>> waiting_;
+  std::atomic<int64_t> count_{0}; // of those
+};
+
 // Never destroyed: threads of MLX may still use it while the process exits.
-ThreadPool& helpers() {
-  static auto* pool = new ThreadPool(max_threads() - 1);
-  return *pool;
+Helpers& helpers() {
+  static auto* helpers = new Helpers(max_threads() - 1);
+  return *helpers;
 }
 
 #endif
@@ -133,9 +181,7 @@ void parallel_for(
       });
 #else
   auto shared = std::make_shared<SharedChunks>(chunks);
-  for (int64_t i = 1; i < threads; ++i) {
-    helpers().enqueue([shared] { shared->take_all(); });
-  }
+  helpers().share(shared, threads - 1);
   shared->take_all();
   shared->wait();
 #endif
