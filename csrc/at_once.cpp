@@ -68,9 +68,10 @@ std::optional<array> settled(array a) {
   return is_there ? std::optional(a) : std::nullopt;
 }
 
-// Whether a function is being transformed, now that MLX does not say so.
-// Arrays need the graph they come from then, whether they are tracers or not:
-// a transformation inside of another one takes that mark away.
+// Whether a function is being transformed, which libmlx does not export but
+// shows by whether it takes an array that is marked as a tracer for one. Arrays
+// need the graph they come from then, tracers or not: a transformation inside
+// of another one takes that mark away.
 bool in_transformation() {
   thread_local const array probe = [] {
     array a(false);
@@ -97,7 +98,7 @@ void compute_if_small(std::vector<array>& outputs) {
     }
     inputs.push_back(std::move(*values));
   }
-  pooling.eval_at_once(inputs, outputs);
+  pooling.eval(cpu_backend_at_once(), inputs, outputs);
   for (auto& output : outputs) {
     output.set_status(array::Status::available);
   }

@@ -31,22 +31,18 @@ Geometry geometry_of_parts(
 
 } // namespace
 
-void Pooling::eval_cpu(const Arrays& inputs, Arrays& outputs) {
+void Pooling::eval(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   if (allocate(outputs)) {
-    run(cpu_backend(), inputs, outputs);
+    run(on, inputs, outputs);
   }
 }
 
-void Pooling::eval_at_once(const Arrays& inputs, Arrays& outputs) {
-  if (allocate(outputs)) {
-    run(cpu_backend_at_once(), inputs, outputs);
-  }
+void Pooling::eval_cpu(const Arrays& inputs, Arrays& outputs) {
+  eval(cpu_backend(), inputs, outputs);
 }
 
 void Pooling::eval_gpu(const Arrays& inputs, Arrays& outputs) {
-  if (allocate(outputs)) {
-    run(metal_backend(), inputs, outputs);
-  }
+  eval(metal_backend(), inputs, outputs);
 }
 
 void MaxPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {

@@ -12,20 +12,6 @@ namespace mx = mlx::core;
 
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-constexpr Axis kUnitAxis{
-    .in = 1,
-    .out = 1,
-    .kernel = 1,
-    .stride = 1,
-    .dilation = 1,
-    .pad_lo = 0,
-    .pad_hi = 0,
-    .adaptive = false};
-
 int64_t output_size(const Axis& axis, bool ceil_mode) {
   auto span = axis.dilation * (axis.kernel - 1) + 1;
   auto room = axis.in + axis.pad_lo + axis.pad_hi - span;

@@ -9,6 +9,10 @@
 
 namespace mlx_pooling {
 
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 // The taps [first, last) of a window that lie inside the input.
 struct TapRange {
   int64_t first;
@@ -59,6 +63,16 @@ struct Axis {
   // Whether some window reaches outside the input.
   bool leaves_input() const;
 };
+
+inline constexpr Axis kUnitAxis{
+    .in = 1,
+    .out = 1,
+    .kernel = 1,
+    .stride = 1,
+    .dilation = 1,
+    .pad_lo = 0,
+    .pad_hi = 0,
+    .adaptive = false};
 
 // A Window applied to an array: (*batch, *spatial, C), channels last. There
 // are always three axes; missing leading ones have size 1.

@@ -39,8 +39,7 @@ class Pooling : public mlx::core::Primitive {
   void eval_cpu(const Arrays& inputs, Arrays& outputs) override;
   void eval_gpu(const Arrays& inputs, Arrays& outputs) override;
 
-  // On the CPU, before it returns.
-  void eval_at_once(const Arrays& inputs, Arrays& outputs);
+  void eval(const Backend& on, const Arrays& inputs, Arrays& outputs);
 
   const Window& window() const {
     return window_;

@@ -26,6 +26,9 @@ struct Range {
   int64_t size() const {
     return end - begin;
   }
+  bool contains(int64_t i) const {
+    return begin <= i && i < end;
+  }
 };
 
 // The links of every position of one axis, so that kernels divide nothing.

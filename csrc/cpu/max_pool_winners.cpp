@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
@@ -22,10 +23,7 @@ class HandOut {
     auto& axes = task_.links.axes;
     auto axis = task_.tiling->axis();
     channels_ = unit.channels;
-    int64_t inner = 1;
-    for (int i = axis + 1; i < kMaxSpatialAxes; ++i) {
-      inner *= axes[i].size();
-    }
+    auto inner = positions_behind(axis, task_.links);
     auto outer = unit.sample * axes[axis].size();
     begin_ = unit.band.begin * inner;
     size_ = unit.band.size() * inner;
@@ -50,23 +48,28 @@ class HandOut {
     auto of = [&](int i) {
       return i == axis ? outputs : Range{0, task_.links.axes[i].other_size};
     };
-    auto is_within = [&](int i, int64_t o) {
+    auto within = [&](int i) {
       auto inputs =
           i == axis ? unit.band : Range{0, task_.links.axes[i].size()};
-      return task_.winners->is_within(i, o, inputs);
+      return task_.winners->within(i, inputs);
     };
+    const std::array all_within{within(0), within(1), within(2)};
     auto& starts = task_.winners->starts;
     for (auto d = of(0).begin; d < of(0).end; ++d) {
       for (auto h = of(1).begin; h < of(1).end; ++h) {
-        bool row_is_within = is_within(0, d) && is_within(1, h);
+        bool row_is_within =
+            all_within[0].contains(d) && all_within[1].contains(h);
         auto o = (unit.sample * depth.other_size + d) * height.other_size + h;
         auto row = (starts[0][d] * height.size() + starts[1][h]) * width.size();
         for (auto w = of(2).begin; w < of(2).end; ++w) {
           auto at =
               (o * width.other_size + w) * task_.channels + channels_.begin;
           auto start = row + starts[2][w] - begin_;
-          row_is_within&& is_within(2, w) ? hand_out_within(at, start)
-                                          : hand_out_one(at, start);
+          if (row_is_within && all_within[2].contains(w)) {
+            hand_out_within(at, start);
+          } else {
+            hand_out_one(at, start);
+          }
         }
       }
     }

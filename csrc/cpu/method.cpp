@@ -128,11 +128,8 @@ double sweep_cost(const Links& links, int64_t channels, double operation) {
 int64_t totals(const Links& covers, int64_t batch, int64_t channels) {
   auto tiling = Tiling::winners(covers, batch, channels);
   auto unit = tiling.unit(0);
-  auto count = unit.band.size() * unit.channels.size();
-  for (int axis = tiling.axis() + 1; axis < kMaxSpatialAxes; ++axis) {
-    count *= covers.axes[axis].size();
-  }
-  return count;
+  return unit.band.size() * positions_behind(tiling.axis(), covers) *
+      unit.channels.size();
 }
 
 double winners_cost(const Links& covers, int64_t batch, int64_t channels) {

@@ -18,10 +18,6 @@ constexpr int64_t kUnits = 32;
 // many times as much is its own.
 constexpr int64_t kHalos = 4;
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 int outermost_axis(const Links& links) {
   auto reaches = [](const AxisLinks& axis) {
     return axis.size() > 1 || axis.other_size > 1 || axis.kernel > 1 ||
@@ -35,6 +31,14 @@ int outermost_axis(const Links& links) {
 }
 
 } // namespace
+
+int64_t positions_behind(int axis, const Links& links) {
+  int64_t positions = 1;
+  for (int i = axis + 1; i < kMaxSpatialAxes; ++i) {
+    positions *= links.axes[i].size();
+  }
+  return positions;
+}
 
 Tiling::Tiling(int axis, int64_t batch, int64_t positions, int64_t channels)
     : axis_(axis), batch_(batch), positions_(positions), channels_(channels) {}
@@ -90,11 +94,7 @@ Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
   auto outermost = outermost_axis(covers);
   auto& along = covers.axes[outermost];
   Tiling tiling(outermost, batch, along.size(), channels);
-  int64_t positions = 1;
-  for (int axis = outermost + 1; axis < kMaxSpatialAxes; ++axis) {
-    positions *= covers.axes[axis].size();
-  }
-  tiling.divide(along.kernel, {0, positions});
+  tiling.divide(along.kernel, {0, positions_behind(outermost, covers)});
   return tiling;
 }
 

@@ -4,6 +4,9 @@
 
 namespace mlx_pooling::cpu {
 
+// Positions along all axes behind one: those of each position along it.
+int64_t positions_behind(int axis, const Links& links);
+
 // How work is divided into units that share nothing: by sample, by bands of
 // positions along one axis and by blocks of channels. This follows from sizes
 // alone, so that results do not depend on the number of threads.

@@ -22,16 +22,22 @@ Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
   taps.push_back(kNowhere);
 }
 
-bool Winners::is_within(int axis, int64_t o, Range inputs) const {
-  auto& [in, out, kernel, stride, dilation, pad_lo, pad_hi, adaptive] =
-      axes_[axis];
-  auto first = starts[axis][o];
-  auto last = first + dilation * (kernel - 1);
-  // Dilated windows may stride over the whole input.
-  bool has_taps =
-      dilation == 1 ? last >= 0 && first < in : first >= 0 && last < in;
-  return has_taps && std::max<int64_t>(first, 0) >= inputs.begin &&
-      std::min(last, in - 1) < inputs.end;
+Range Winners::within(int axis, Range inputs) const {
+  auto in = axes_[axis].in;
+  auto dilation = axes_[axis].dilation;
+  auto span = dilation * (axes_[axis].kernel - 1);
+  auto is_within = [&](int64_t first) {
+    auto last = first + span;
+    // Dilated windows may stride over the whole input.
+    bool has_taps =
+        dilation == 1 ? last >= 0 && first < in : first >= 0 && last < in;
+    return has_taps && std::max<int64_t>(first, 0) >= inputs.begin &&
+        std::min(last, in - 1) < inputs.end;
+  };
+  auto& all = starts[axis];
+  auto begin = std::find_if(all.begin(), all.end(), is_within);
+  auto end = std::find_if_not(begin, all.end(), is_within);
+  return {begin - all.begin(), end - all.begin()};
 }
 
 } // namespace mlx_pooling::cpu

@@ -13,9 +13,9 @@ namespace mlx_pooling::cpu {
 struct Winners {
   explicit Winners(const Geometry& geometry);
 
-  // Whether window o along an axis surely has taps in the input, and none that
-  // is outside of these inputs.
-  bool is_within(int axis, int64_t o, Range inputs) const;
+  // The windows along an axis that surely have taps in the input, and none that
+  // is outside of these inputs: neighbours, since starts never step back.
+  Range within(int axis, Range inputs) const;
 
   std::array<std::vector<int64_t>, kMaxSpatialAxes> starts; // of each output
   std::vector<int64_t> taps; // flat positions from there

@@ -27,6 +27,20 @@ Constants constants(const Geometry& g) {
   return values;
 }
 
+PoolParams params(const Geometry& g) {
+  PoolParams p{};
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    p.in[i] = g.axes[i].in;
+    p.out[i] = g.axes[i].out;
+    p.pad_lo[i] = g.axes[i].pad_lo;
+    p.pad_hi[i] = g.axes[i].pad_hi;
+  }
+  auto [x, y] = layouts(g);
+  p.x = x;
+  p.y = y;
+  return p;
+}
+
 // Fills a threadgroup along x first: neighbouring threads read neighbouring
 // channels.
 Size threadgroup_for(Size grid) {
@@ -169,24 +183,6 @@ std::string instantiation(
   return text + ">";
 }
 
-namespace {
-
-PoolParams params(const Geometry& g) {
-  PoolParams p{};
-  for (int i = 0; i < kMaxSpatialAxes; ++i) {
-    p.in[i] = g.axes[i].in;
-    p.out[i] = g.axes[i].out;
-    p.pad_lo[i] = g.axes[i].pad_lo;
-    p.pad_hi[i] = g.axes[i].pad_hi;
-  }
-  auto [x, y] = layouts(g);
-  p.x = x;
-  p.y = y;
-  return p;
-}
-
-} // namespace
-
 Launch make_launch(
     std::string kernel, const Geometry& g, std::vector<Buffer> buffers) {
   return {std::move(kernel), constants(g), params(g), {}, {},
@@ -218,10 +214,6 @@ launches(Launch launch, int64_t items, int64_t vectors, Tile tile) {
 
 void append(Plan& plan, const std::vector<Launch>& launches) {
   plan.launches.insert(plan.launches.end(), launches.begin(), launches.end());
-}
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 bool leaves_input(const Axis& axis, int64_t windows) {

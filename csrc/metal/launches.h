@@ -75,6 +75,4 @@ launches(Launch launch, int64_t items, int64_t vectors, Tile tile);
 
 void append(Plan& plan, const std::vector<Launch>& launches);
 
-int64_t ceil_div(int64_t a, int64_t b);
-
 } // namespace mlx_pooling::metal

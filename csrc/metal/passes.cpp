@@ -8,16 +8,6 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-constexpr Axis kUnitAxis{
-    .in = 1,
-    .out = 1,
-    .kernel = 1,
-    .stride = 1,
-    .dilation = 1,
-    .pad_lo = 0,
-    .pad_hi = 0,
-    .adaptive = false};
-
 constexpr int kNoAxis = -1;
 
 // How passes go over the axes of a geometry.
