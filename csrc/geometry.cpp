@@ -111,9 +111,10 @@ TapRange Axis::taps(int64_t o) const {
   if (adaptive) {
     return {0, ceil_div((o + 1) * in, out) - s};
   }
-  auto first = s < 0 ? ceil_div(-s, dilation) : 0;
-  auto last = s < in ? std::min(kernel, ceil_div(in - s, dilation)) : 0;
-  first = std::min(first, kernel);
+  // Most windows are whole, and divide nothing.
+  bool is_cut = s + dilation * (kernel - 1) >= in;
+  auto first = s < 0 ? std::min(ceil_div(-s, dilation), kernel) : 0;
+  auto last = !is_cut ? kernel : s < in ? ceil_div(in - s, dilation) : 0;
   return {first, std::max(first, last)};
 }
 
@@ -121,7 +122,10 @@ int64_t Axis::taps_in_padded(int64_t o) const {
   if (adaptive) {
     return taps(o).size();
   }
-  return std::min(kernel, ceil_div(in + pad_hi - start(o), dilation));
+  auto end = in + pad_hi;
+  auto s = start(o);
+  return s + dilation * (kernel - 1) < end ? kernel
+                                           : ceil_div(end - s, dilation);
 }
 
 int64_t Axis::cover_step() const {

@@ -10,30 +10,64 @@ namespace {
 constexpr int64_t kLongestDirect = 5;
 constexpr int64_t kShortestBlock = 3;
 
-// A block as long as the shortest window that no end cuts off, so that every
-// window reaches over some block's end.
-int64_t block_of(const AxisLinks& links) {
-  int64_t longest = 0;
-  int64_t shortest = links.other_size;
-  for (const Link& link : links.of) {
-    auto end = link.first + link.count;
-    longest = std::max(longest, link.count);
-    if (link.count > 0 && link.first > 0 && end < links.other_size) {
-      shortest = std::min(shortest, link.count);
-    }
-  }
-  bool in_blocks = links.step == 1 && links.in_order &&
-      longest > kLongestDirect && shortest >= kShortestBlock;
-  return in_blocks ? std::min(shortest, longest) : 0;
+// Positions whose links repeat: those of one are those of the position a period
+// before, moved by a step. Long axes consist of little else.
+struct Repeating {
+  Range range;
+  int64_t period;
+  int64_t step;
+};
+
+Repeating repeating_windows(const Axis& axis) {
+  auto uncut = axis.in + axis.pad_lo - axis.dilation * (axis.kernel - 1);
+  auto begin = std::min(ceil_div(axis.pad_lo, axis.stride), axis.out);
+  auto end = std::min(ceil_div(uncut, axis.stride), axis.out);
+  return {
+      {begin, axis.adaptive ? begin : std::max(begin, end)}, 1, axis.stride};
 }
 
-void survey(AxisLinks& links) {
+Repeating repeating_covers(const Axis& axis) {
+  auto reach = axis.dilation * (axis.kernel - 1);
+  auto begin = std::clamp<int64_t>(reach - axis.pad_lo, 0, axis.in);
+  auto end = std::min(axis.out * axis.stride - axis.pad_lo, axis.in);
+  return {
+      {begin, axis.adaptive ? begin : std::max(begin, end)}, axis.stride, 1};
+}
+
+template <typename LinkOf>
+void fill(
+    std::vector<Link>& links,
+    int64_t size,
+    const Repeating& repeating,
+    LinkOf link_of) {
+  auto [range, period, step] = repeating;
+  links.resize(size);
+  for (int64_t i = 0; i < size; ++i) {
+    if (!range.contains(i)) {
+      links[i] = link_of(i);
+    }
+  }
+  auto phases = std::min(range.begin + period, range.end);
+  for (auto phase = range.begin; phase < phases; ++phase) {
+    auto link = link_of(phase);
+    for (auto i = phase; i < range.end; i += period) {
+      links[i] = link;
+      link.first += link.count > 0 ? step : 0;
+    }
+  }
+}
+
+// All facts about the links, of which those that repeat need no second look.
+void survey(AxisLinks& links, const Repeating& repeating) {
   links.span = 1;
-  links.in_order = true;
-  links.some_empty = false;
+  auto shortest = links.other_size; // that no end cuts off
+  auto [begin, end] = repeating.range;
   int64_t first = 0;
   int64_t last = 0;
   for (int64_t i = 0; i < links.size(); ++i) {
+    if (i == begin + 2 * repeating.period && i < end) {
+      i = end - 1;
+    }
     const Link& link = links.of[i];
     if (link.count == 0) {
       links.some_empty = true;
@@ -44,8 +78,16 @@ void survey(AxisLinks& links) {
     first = link.first;
     last = links.last(i);
     links.span = std::max(links.span, last - first + 1);
+    links.longest = std::max(links.longest, link.count);
+    if (first > 0 && first + link.count < links.other_size) {
+      shortest = std::min(shortest, link.count);
+    }
   }
-  links.block = block_of(links);
+  // A block as long as the shortest window that no end cuts off, so that every
+  // window reaches over some block's end.
+  bool in_blocks = links.step == 1 && links.in_order &&
+      links.longest > kLongestDirect && shortest >= kShortestBlock;
+  links.block = in_blocks ? std::min(shortest, links.longest) : 0;
   links.parts = links.block > 0 ? links.span / links.block + 2
                                 : links.span / links.step + 1;
 }
@@ -66,13 +108,13 @@ AxisLinks window_links(const Axis& axis) {
   if (may_pad(axis)) {
     links.origin = -axis.pad_lo;
   }
-  links.of.reserve(axis.out);
-  for (int64_t o = 0; o < axis.out; ++o) {
+  auto repeating = repeating_windows(axis);
+  fill(links.of, axis.out, repeating, [&](int64_t o) -> Link {
     auto taps = axis.taps(o);
-    links.of.push_back(
-        {axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first});
-  }
-  survey(links);
+    return {
+        axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first};
+  });
+  survey(links, repeating);
   return links;
 }
 
@@ -85,22 +127,24 @@ AxisLinks cover_links(const Axis& axis) {
   if (may_pad(axis)) {
     links.origin = axis.pad_lo - axis.dilation * (axis.kernel - 1);
   }
-  links.of.reserve(axis.in);
-  for (int64_t i = 0; i < axis.in; ++i) {
+  auto repeating = repeating_covers(axis);
+  fill(links.of, axis.in, repeating, [&](int64_t i) -> Link {
     auto covers = axis.covers(i);
-    links.of.push_back(
-        {covers.first, covers.count, axis.adaptive ? i : covers.tap});
-  }
+    return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
+  });
   for (int64_t o = 0; axis.adaptive && o < axis.out; ++o) {
     links.starts.push_back(axis.start(o));
   }
-  survey(links);
+  survey(links, repeating);
   return links;
 }
 
 } // namespace
 
 Range linked(const AxisLinks& links, Range of) {
+  if (links.in_order && !links.some_empty && of.size() > 0) {
+    return {links.of[of.begin].first, links.last(of.end - 1) + 1};
+  }
   Range range{links.other_size, 0};
   for (auto i = of.begin; i < of.end; ++i) {
     if (links.of[i].count > 0) {

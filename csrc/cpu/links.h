@@ -45,9 +45,10 @@ struct AxisLinks {
   // where each window starts.
   std::vector<int64_t> starts = {};
 
-  // Facts about all links: the largest stretch from the first position of one
-  // to its last, whether some are empty, and whether the others' first and
-  // last positions never step back.
+  // Facts about all links: the largest count, the largest stretch from the
+  // first position of one to its last, whether some are empty, and whether the
+  // others' first and last positions never step back.
+  int64_t longest = 0;
   int64_t span = 0;
   bool some_empty = false;
   bool in_order = true;
