@@ -116,6 +116,8 @@ class Data:
             return rng.standard_normal(shape)
         if self.kind == "nan":
             return np.where(rng.random(shape) < 0.15, np.nan, small)
+        if self.kind == "rare nan":
+            return np.where(rng.random(shape) < 0.003, np.nan, small)
         if self.kind == "infinite":
             infinite = rng.choice([-np.inf, -np.inf, -np.inf, np.inf, np.nan], shape)
             return np.where(rng.random(shape) < 0.7, infinite, small)
@@ -123,7 +125,7 @@ class Data:
 
 
 FINITE = ("ties", "negative", "relu", "normal")
-ANY = (*FINITE, "nan", "infinite", "low", "extremes")
+ANY = (*FINITE, "nan", "rare nan", "infinite", "low", "extremes")
 
 
 def data(kinds: tuple[str, ...] = ANY) -> st.SearchStrategy[Data]:

@@ -125,13 +125,27 @@ def test_each_kind_of_data(ndim: int, kind: str):
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
-@pytest.mark.parametrize("channels", [*range(1, 20), 31, 64, 65, 130])
+@pytest.mark.parametrize("channels", [*range(1, 20), 31, 32, 48, 64, 65, 130, 240])
 def test_every_small_number_of_channels(ndim: int, channels: int):
+    """Alone, in pairs or more, vectors are searched again if they hold a NaN."""
     g = geometry((8, 7, 6)[:ndim], 3, 2, 1)
-    case = Case(g, 2, channels, Data("nan", channels))
-    for dtype in (mx.float32, mx.bfloat16, mx.int8):
-        check_max(case, dtype)
-        check_avg(case, dtype, {})
+    for kind in ("ties", "nan", "rare nan", "infinite"):
+        case = Case(g, 2, channels, Data(kind, channels))
+        for dtype in (mx.float32, mx.bfloat16, mx.int8):
+            check_max(case, dtype)
+            check_avg(case, dtype, {})
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("channels", [1, 3, 8, 16, 40, 64, 250])
+def test_the_first_of_two_zeros_is_the_maximum(dtype: mx.Dtype, channels: int):
+    zeros = mx.array([[[-0.0], [0.0], [0.0], [-0.0]]]).astype(dtype)
+    x = mx.broadcast_to(zeros, (1, 4, channels))
+    y, indices = max_op(1)(x, 2, return_indices=True)
+    for maxima in (y, max_op(1)(x, 2)):
+        signs = np.signbit(np.array(maxima.astype(mx.float32)))
+        np.testing.assert_array_equal(signs, [[[True] * channels, [False] * channels]])
+    np.testing.assert_array_equal(indices[0, :, 0], [0, 2])
 
 
 @pytest.mark.parametrize("kernel", [2, 3, 5, 7, 9, 13, 17, 32])

@@ -17,7 +17,7 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
     auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
     auto* y = static_cast<T*>(task.to) + i * channels;
     A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
-    for_each_block<L>(
+    for_each_block<A, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
           walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {

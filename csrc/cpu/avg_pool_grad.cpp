@@ -16,7 +16,7 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
   for (auto i = begin; i < end; ++i, walk.next()) {
     auto* dy = static_cast<const T*>(task.from) + walk.plane() * channels;
     auto* dx = static_cast<T*>(task.to) + i * channels;
-    for_each_block<L>(
+    for_each_block<A, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
           walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {

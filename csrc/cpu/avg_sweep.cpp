@@ -38,10 +38,13 @@ class AvgEnds {
         });
   }
 
-  // Of a window, whose sum is divided when it is stored.
+  // Of a window, whose sum is divided when it is stored. The next comes from
+  // another position, where hardware expects no row of vectors.
   template <int L>
   MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
-    return Op::template of<L>(load<L>(static_cast<const T*>(task_.from) + at));
+    auto* x = static_cast<const T*>(task_.from) + at;
+    fetch_ahead<L>(x, kBlockBytes);
+    return Op::template of<L>(load<L>(x));
   }
 
   template <typename Cells>
@@ -68,6 +71,8 @@ class AvgEnds {
     return divisor_at<Value>(
         task_.divisor, row / height % depth, row % height, position % width);
   }
+
+  static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;
 
   const AvgTask& task_;
   Value uniform_;

@@ -27,11 +27,20 @@ void run(const T& task, int64_t count, int64_t bytes, Kernel<T> kernel) {
   });
 }
 
+// Bytes of an element as it is computed: half types as float32, complex64 as
+// two of these.
+int64_t lane_bytes(const array& a) {
+  bool as_float = a.dtype() == mx::float16 || a.dtype() == mx::bfloat16 ||
+      a.dtype() == mx::complex64;
+  return as_float ? sizeof(float) : a.itemsize();
+}
+
 // Sums or maxima, by the method that suits; row_by_row is one for sums.
 template <typename T>
 void reduce(
     T& task,
     const Geometry& geometry,
+    int64_t lane,
     cpu::Reduction reduction,
     int64_t bytes,
     Kernel<T> walk,
@@ -42,7 +51,7 @@ void reduce(
   for (auto& axis : task.links.axes) {
     outputs *= axis.size();
   }
-  switch (cpu::method_of_reduction(task.links, channels, reduction)) {
+  switch (cpu::method_of_reduction(task.links, channels, lane, reduction)) {
     case cpu::Method::sweep:
       task.tiling = cpu::Tiling::sweep(task.links, geometry.batch, channels);
       return run(task, task.tiling->units(), bytes, sweep);
@@ -89,7 +98,7 @@ class CpuBackend : public Backend {
           offsets_data, std::nullopt};
       auto& kernels = cpu::kernels();
       reduce(
-          max, g,
+          max, g, lane_bytes(x),
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
           x.nbytes() + y.nbytes(), kernels.max_pool, kernels.max_sweep,
           nullptr);
@@ -161,7 +170,7 @@ class CpuBackend : public Backend {
           task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false};
       auto& kernels = cpu::kernels();
       reduce(
-          avg, g, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+          avg, g, lane_bytes(x), cpu::Reduction::sum, x.nbytes() + y.nbytes(),
           kernels.avg_pool, kernels.avg_sweep, kernels.avg_row_by_row);
     });
   }
@@ -177,8 +186,9 @@ class CpuBackend : public Backend {
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
       auto& kernels = cpu::kernels();
       reduce(
-          avg, g, cpu::Reduction::gradient, dy.nbytes() + dx.nbytes(),
-          kernels.avg_pool_grad, kernels.avg_sweep, nullptr);
+          avg, g, lane_bytes(dy), cpu::Reduction::gradient,
+          dy.nbytes() + dx.nbytes(), kernels.avg_pool_grad, kernels.avg_sweep,
+          nullptr);
     });
   }
 

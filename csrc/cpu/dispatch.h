@@ -84,11 +84,14 @@ void with_offset_type(Val dtype, Visit visit) {
 template <int N>
 using Lanes = std::integral_constant<int, N>;
 
+template <typename WidestLane>
+inline constexpr int kFullLanes = kVectorBytes / sizeof(WidestLane);
+
 // Calls visit(Lanes<L>{}) with as many channels per vector as fill one of the
 // widest lanes involved and as `channels` can fill.
 template <typename WidestLane, typename Visit>
 void with_lanes(int64_t channels, Visit visit) {
-  constexpr int kFull = kVectorBytes / sizeof(WidestLane);
+  constexpr int kFull = kFullLanes<WidestLane>;
   constexpr int kQuarter = kFull > 4 ? kFull / 4 : 1;
   if (channels >= kFull) {
     visit(Lanes<kFull>{});
@@ -102,19 +105,26 @@ void with_lanes(int64_t channels, Visit visit) {
 template <int N>
 using Vectors = std::integral_constant<int, N>;
 
-// Calls visit(Vectors<U>{}, c) for blocks of U vectors that cover all
-// channels: as many vectors as registers hold share the arithmetic of each tap.
-// The last block may overlap its neighbour rather than be shorter.
-template <int L, typename Visit>
+// Calls visit(Vectors<U>{}, c) for blocks of U vectors that cover all channels,
+// for which with_lanes chose L: as many vectors as registers hold share the
+// arithmetic of each tap. The last block may overlap its neighbour rather than
+// be shorter.
+template <typename WidestLane, int L, typename Visit>
 MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
+  constexpr bool is_full = L == kFullLanes<WidestLane>; // else less than 4
   int64_t c = 0;
-  if constexpr (kVectorBytes == 64) { // AVX-512 has 32 registers
+  if constexpr (is_full && kVectorBytes == 64) { // AVX-512 has 32 registers
     for (; c + 8 * L <= channels; c += 8 * L) {
       visit(Vectors<8>{}, c);
     }
   }
-  for (; c + 4 * L <= channels; c += 4 * L) {
-    visit(Vectors<4>{}, c);
+  if constexpr (is_full) {
+    for (; c + 4 * L <= channels; c += 4 * L) {
+      visit(Vectors<4>{}, c);
+    }
+  }
+  for (; c + 2 * L <= channels; c += 2 * L) {
+    visit(Vectors<2>{}, c);
   }
   for (; c < channels; c += L) {
     visit(Vectors<1>{}, std::min<int64_t>(c, channels - L));

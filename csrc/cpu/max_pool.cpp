@@ -1,88 +1,108 @@
+#include <type_traits>
+
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "cpu/nan_watch.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-template <typename T, int L>
-MLX_POOLING_INLINE auto order_flip(const MaxTask& task) {
-  auto bits = order_bits<T>();
-  return broadcast<decltype(bits), L>(task.minimum ? bits : 0);
-}
+// How a value is compared with the largest before it.
+enum class Rule {
+  exact, // any NaN is the largest
+  fast,  // right unless there is a NaN, which is noticed
+};
 
-template <typename T, int L>
-void values(const MaxTask& task, int64_t begin, int64_t end) {
-  using A = Arithmetic<T>;
-  const auto flip = order_flip<T, L>(task);
-  auto channels = task.channels;
-  Walk walk(task.links, begin);
-  for (auto i = begin; i < end; ++i, walk.next()) {
-    auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
-    auto* y = static_cast<T*>(task.to) + i * channels;
-    for_each_block<L>(
-        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          Vec<A, L> best[U];
-          for (auto& b : best) {
-            b = broadcast<A, L>(lowest<A>());
-          }
-          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-            auto* from = x + tap.spatial * channels + c;
-            for (int u = 0; u < U; ++u) {
-              fetch_ahead<L>(from + u * L);
-              auto v = flipped(load<L>(from + u * L), flip);
-              best[u] = chosen<L>(replaces(v, best[u]), v, best[u]);
+// The maximum of each window and, unless Offset is void, which tap it is.
+template <typename T, typename Offset, int L>
+class Maxima {
+ public:
+  explicit Maxima(const MaxTask& task)
+      : task_(task),
+        flip_(broadcast<Bits, L>(task.minimum ? order_bits<T>() : 0)) {}
+
+  void run(int64_t begin, int64_t end) const {
+    Walk walk(task_.links, begin);
+    for (auto i = begin; i < end; ++i, walk.next()) {
+      for_each_block<Lane, L>(
+          task_.channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+            if (!reduce<U, Rule::fast>(walk, i, c)) {
+              reduce_exactly(walk, i, c, U);
             }
           });
-          for (int u = 0; u < U; ++u) {
-            store<L>(y + c + u * L, flipped(best[u], flip));
-          }
-        });
+    }
   }
-}
 
-template <typename T, typename Offset, int L>
-void values_and_offsets(const MaxTask& task, int64_t begin, int64_t end) {
+ private:
   using A = Arithmetic<T>;
-  using Lane = OffsetLane<A, Offset>;
-  const auto flip = order_flip<T, L>(task);
-  auto channels = task.channels;
-  Walk walk(task.links, begin);
-  for (auto i = begin; i < end; ++i, walk.next()) {
-    auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
-    auto* y = static_cast<T*>(task.to) + i * channels;
-    auto* offsets = static_cast<Offset*>(task.offsets) + i * channels;
+  using Bits = decltype(order_bits<T>());
+  static constexpr bool kOffsets = !std::is_void_v<Offset>;
+  using Stored = std::conditional_t<kOffsets, Offset, uint8_t>;
+  using Lane = OffsetLane<A, Stored>;
+
+  // Of U vectors of channels of window i. False if nothing was stored, since
+  // there is a NaN.
+  template <int U, Rule kRule>
+  MLX_POOLING_INLINE bool reduce(const Walk& walk, int64_t i, int64_t c) const {
+    const auto channels = task_.channels;
+    const auto flip = flip_;
+    auto* x = static_cast<const T*>(task_.from) + walk.plane() * channels;
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
-    auto initial = walk.unlinked() ? Lane(~Offset{0}) : Lane(walk.first_tap());
-    for_each_block<L>(
-        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          Vec<A, L> best[U];
-          Vec<Lane, L> best_tap[U];
-          for (int u = 0; u < U; ++u) {
-            best[u] = broadcast<A, L>(lowest<A>());
-            best_tap[u] = broadcast<Lane, L>(initial);
-          }
-          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-            auto* from = x + tap.spatial * channels + c;
-            auto tap_here = broadcast<Lane, L>(Lane(tap.tap));
-            for (int u = 0; u < U; ++u) {
-              fetch_ahead<L>(from + u * L);
-              auto v = flipped(load<L>(from + u * L), flip);
-              auto better = replaces(v, best[u]);
-              best[u] = chosen<L>(better, v, best[u]);
-              best_tap[u] = chosen<L>(
-                  resize_mask<Lane, L>(better), tap_here, best_tap[u]);
-            }
-          });
-          for (int u = 0; u < U; ++u) {
-            store<L>(y + c + u * L, flipped(best[u], flip));
-            store<L>(offsets + c + u * L, resize<Offset, L>(best_tap[u]));
-          }
-        });
+    auto initial = walk.unlinked() ? Lane(~Stored{0}) : Lane(walk.first_tap());
+    Vec<A, L> best[U];
+    Vec<Lane, L> best_tap[U];
+    for (int u = 0; u < U; ++u) {
+      best[u] = broadcast<A, L>(lowest<A>());
+      best_tap[u] = broadcast<Lane, L>(initial);
+    }
+    NanWatch<A, L> watch;
+    walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
+      auto* from = x + tap.spatial * channels + c;
+      auto tap_here = broadcast<Lane, L>(Lane(tap.tap));
+      for (int u = 0; u < U; ++u) {
+        fetch_ahead<L>(from + u * L);
+        auto v = in_register(flipped(load<L>(from + u * L), flip));
+        auto better = kRule == Rule::exact ? replaces(v, best[u]) : v > best[u];
+        if constexpr (kOffsets) {
+          best_tap[u] =
+              chosen<L>(resize_mask<Lane, L>(better), tap_here, best_tap[u]);
+        }
+        if constexpr (kRule == Rule::exact) {
+          best[u] = chosen<L>(better, v, best[u]);
+        } else {
+          best[u] = larger<A, L>(v, best[u]);
+          watch.see(v, u);
+        }
+      }
+    });
+    if (kRule == Rule::fast && watch.saw_nan()) {
+      return false;
+    }
+    auto at = i * channels + c;
+    for (int u = 0; u < U; ++u) {
+      auto* y = static_cast<T*>(task_.to) + at + u * L;
+      store_exact<L>(y, flipped(best[u], flip));
+      if constexpr (kOffsets) {
+        auto* offsets = static_cast<Offset*>(task_.offsets) + at + u * L;
+        store<L>(offsets, resize<Offset, L>(best_tap[u]));
+      }
+    }
+    return true;
   }
-}
+
+  [[gnu::cold, gnu::noinline]] void
+  reduce_exactly(const Walk& walk, int64_t i, int64_t c, int vectors) const {
+    for (int u = 0; u < vectors; ++u) {
+      reduce<1, Rule::exact>(walk, i, c + u * L);
+    }
+  }
+
+  const MaxTask& task_;
+  const Vec<Bits, L> flip_;
+};
 
 } // namespace
 
@@ -90,14 +110,14 @@ void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
   with_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-        values<T, L>(task, begin, end);
+        Maxima<T, void, L>(task).run(begin, end);
       });
       return;
     }
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;
       with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
-        values_and_offsets<T, Offset, L>(task, begin, end);
+        Maxima<T, Offset, L>(task).run(begin, end);
       });
     });
   });

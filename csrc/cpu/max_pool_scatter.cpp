@@ -10,6 +10,7 @@ namespace {
 template <typename T, typename Offset, int L>
 void collect(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
+  using Lane = OffsetLane<A, Offset>;
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
@@ -17,7 +18,7 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
     auto* dy = static_cast<const T*>(task.from) + plane;
     auto* offsets = static_cast<const Offset*>(task.offsets) + plane;
     auto* dx = static_cast<T*>(task.to) + i * channels;
-    for_each_block<L>(
+    for_each_block<Lane, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
           walk.for_each([&](Linked window) MLX_POOLING_LAMBDA {

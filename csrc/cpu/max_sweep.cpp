@@ -66,7 +66,7 @@ class MaxEnds {
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
           auto cell = cells(lanes, j);
-          store<L>(y + j, flip<L>(cell.value));
+          store_exact<L>(y + j, flip<L>(cell.value));
           if constexpr (kTaps) {
             write_taps<L>(first + j, cell.tap);
           }

@@ -22,52 +22,50 @@ namespace {
 // without a tap whose taps matter, for links that are out of order (gradients
 // of strided dilation) and for windows of more taps than a table should have.
 //
-// Costs are nanoseconds that float32 took on one CPU with AVX-512: only their
-// ratios matter.
+// Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
-struct TapCost {
-  double walk;
+struct Cost {
+  double visit; // of a vector of outputs
+  double tap;   // of one of its taps, where windows are walked
   double sweep; // of a vector operation, for each of its elements
 };
 
-TapCost tap_cost(Reduction reduction) {
+Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {1.3, 0.030};
+      return {3.5, 0.52, 0.030};
     case Reduction::winner:
-      return {1.7, 0.042};
+      return {5.5, 0.75, 0.042};
     default:
-      return {0.55, 0.030};
+      return {3, 0.55, 0.030};
   }
 }
 
-constexpr double kVisit = 3;        // of a vector of outputs
 constexpr double kFourVisits = 2.4; // at once, in visits
-constexpr double kCover = 0.9;      // of a cotangent, looked at for one input
-constexpr double kWinner = 1;       // of a cotangent that finds its input
-constexpr double kTotal = 0.1;      // of clearing and storing its total
-constexpr double kCells = 0.05;     // of storing what a sweep makes
-constexpr double kScalarRow = 1.5;  // of an element without a vector
+constexpr double kTwoVisits = 1.7;
+constexpr Cost kCover{3, 0.9, 0};  // a tap is a cotangent, looked at
+constexpr double kWinner = 1;      // of a cotangent that finds its input
+constexpr double kTotal = 0.1;     // of clearing and storing its total
+constexpr double kShortLane = 0.6; // of the sweep of one
+constexpr double kCells = 0.05;    // of storing what a sweep makes
+constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
 // Cells of so many channels no longer stay in the first level of cache.
 constexpr int64_t kManyChannels = 32;
-constexpr double kUncached = 0.35;
+constexpr double kUncached = 0.42;
 // Nor do more totals than these in the second.
 constexpr int64_t kMostTotals = 256 * 1024;
 constexpr double kUncachedTotals = 2.5;
 
-constexpr int64_t kVector = 16;
+constexpr int64_t kFloat = 4;   // bytes
+constexpr int64_t kVector = 16; // floats
 constexpr int64_t kShortVector = 4;
 constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
 
 double longest(const AxisLinks& links) {
-  int64_t count = 0;
-  for (const Link& link : links.of) {
-    count = std::max(count, link.count);
-  }
-  return static_cast<double>(count);
+  return static_cast<double>(links.longest);
 }
 
 double taps(const Links& links) {
@@ -82,18 +80,19 @@ double ratio(const AxisLinks& links) {
 }
 
 // Of a position's channels, for each of them.
-double visits(int64_t channels) {
-  auto lanes = channels >= kVector ? kVector
-      : channels >= kShortVector   ? kShortVector
-                                   : 1;
-  auto vectors = (channels + lanes - 1) / lanes;
+double visits(int64_t channels, int64_t lane) {
+  auto full = kVector * kFloat / lane;
+  auto lanes = channels >= full ? full : channels >= full / 4 ? full / 4 : 1;
+  auto vectors = ceil_div(channels, lanes);
   return (kFourVisits * static_cast<double>(vectors / 4) +
-          static_cast<double>(vectors % 4)) /
+          kTwoVisits * static_cast<double>(vectors % 4 / 2) +
+          static_cast<double>(vectors % 2)) /
       static_cast<double>(channels);
 }
 
-double walk_cost(const Links& links, int64_t channels, double tap) {
-  return visits(channels) * (kVisit + tap * taps(links));
+double walk_cost(
+    const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  return visits(channels, lane) * (cost.visit + cost.tap * taps(links));
 }
 
 double row_cost(const AxisLinks& width, int64_t channels, double operation) {
@@ -111,7 +110,11 @@ double item_cost(const AxisLinks& links, double item, double operation) {
   return item * ratio(links) + operation * join;
 }
 
-double sweep_cost(const Links& links, int64_t channels, double operation) {
+double sweep_cost(
+    const Links& links, int64_t channels, int64_t lane, double operation) {
+  if (lane < kFloat) {
+    operation *= kShortLane;
+  }
   if (channels >= kManyChannels) {
     operation *= 1 + kUncached * std::max(1.0, ratio(links.axes[2]));
   }
@@ -142,16 +145,16 @@ double winners_cost(const Links& covers, int64_t batch, int64_t channels) {
 
 } // namespace
 
-Method
-method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
+Method method_of_reduction(
+    const Links& links, int64_t channels, int64_t lane, Reduction reduction) {
   for (auto& axis : links.axes) {
     if (!axis.in_order || (reduction == Reduction::winner && axis.some_empty)) {
       return Method::walk;
     }
   }
-  auto cost = tap_cost(reduction);
-  if (sweep_cost(links, channels, cost.sweep) <
-      walk_cost(links, channels, cost.walk)) {
+  auto cost = cost_of(reduction);
+  if (sweep_cost(links, channels, lane, cost.sweep) <
+      walk_cost(links, channels, lane, cost)) {
     return Method::sweep;
   }
   bool is_large = reduction == Reduction::sum && taps(links) >= kLargeWindow &&
@@ -162,7 +165,7 @@ method_of_reduction(const Links& links, int64_t channels, Reduction reduction) {
 Method method_of_scatter(const Links& covers, const Geometry& geometry) {
   auto channels = geometry.channels;
   bool pays = winners_cost(covers, geometry.batch, channels) <
-      walk_cost(covers, channels, kCover);
+      walk_cost(covers, channels, kFloat, kCover);
   return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
 }
 

@@ -19,8 +19,9 @@ enum class Reduction {
   winner, // the maximum, and which tap it is
 };
 
-Method
-method_of_reduction(const Links& links, int64_t channels, Reduction reduction);
+// `lane` is the size in bytes of a value as it is computed.
+Method method_of_reduction(
+    const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
 // Of max_pool_scatter.
 Method method_of_scatter(const Links& covers, const Geometry& geometry);

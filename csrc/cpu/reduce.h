@@ -139,6 +139,9 @@ struct Max {
 
   template <int L>
   MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
+    if constexpr (std::is_integral_v<Value> && !kTaps) {
+      return of<L>(larger<Value, L>(b.value, a.value));
+    }
     auto better = replaces(b.value, a.value);
     a.value = chosen<L>(better, b.value, a.value);
     if constexpr (kTaps) {

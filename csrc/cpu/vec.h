@@ -95,12 +95,61 @@ MLX_POOLING_INLINE Vec<T, L> broadcast(T value) {
   return Vec<T, L>{} + value;
 }
 
+// The conversions between lanes of 32 bits and shorter ones that x86 has an
+// instruction for. GCC 12 makes them in halves, or even element by element.
+#if defined(__AVX512F__)
+MLX_POOLING_INLINE __m512i widened(Vec<uint8_t, 16> v) {
+  return _mm512_cvtepu8_epi32(bits_as<__m128i>(v));
+}
+MLX_POOLING_INLINE __m512i widened(Vec<int8_t, 16> v) {
+  return _mm512_cvtepi8_epi32(bits_as<__m128i>(v));
+}
+MLX_POOLING_INLINE __m512i widened(Vec<uint16_t, 16> v) {
+  return _mm512_cvtepu16_epi32(bits_as<__m256i>(v));
+}
+MLX_POOLING_INLINE __m512i widened(Vec<int16_t, 16> v) {
+  return _mm512_cvtepi16_epi32(bits_as<__m256i>(v));
+}
+MLX_POOLING_INLINE __m128i narrowed(Vec<uint32_t, 16> v, uint8_t) {
+  return _mm512_cvtepi32_epi8(bits_as<__m512i>(v));
+}
+MLX_POOLING_INLINE __m256i narrowed(Vec<uint32_t, 16> v, uint16_t) {
+  return _mm512_cvtepi32_epi16(bits_as<__m512i>(v));
+}
+#elif defined(__AVX2__)
+MLX_POOLING_INLINE __m256i widened(Vec<uint8_t, 8> v) {
+  return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(bits_as<int64_t>(v)));
+}
+MLX_POOLING_INLINE __m256i widened(Vec<int8_t, 8> v) {
+  return _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bits_as<int64_t>(v)));
+}
+MLX_POOLING_INLINE __m256i widened(Vec<uint16_t, 8> v) {
+  return _mm256_cvtepu16_epi32(bits_as<__m128i>(v));
+}
+MLX_POOLING_INLINE __m256i widened(Vec<int16_t, 8> v) {
+  return _mm256_cvtepi16_epi32(bits_as<__m128i>(v));
+}
+MLX_POOLING_INLINE __m128i narrowed(Vec<uint32_t, 8> v, uint16_t) {
+  auto low = _mm256_and_si256(bits_as<__m256i>(v), _mm256_set1_epi32(0xffff));
+  return _mm_packus_epi32(
+      _mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+}
+MLX_POOLING_INLINE int64_t narrowed(Vec<uint32_t, 8> v, uint8_t) {
+  auto low = narrowed(v & 0xffu, uint16_t{});
+  return _mm_cvtsi128_si64(_mm_packus_epi16(low, low));
+}
+#endif
+
 template <typename To, int L, typename V>
 MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
+  using Resized = Vec<To, L>;
   if constexpr (L == 1) {
     return static_cast<To>(integers);
+  } else if constexpr (sizeof(To) == 4 && requires { widened(integers); }) {
+    return bits_as<Resized>(widened(integers));
+  } else if constexpr (requires { narrowed(integers, To{}); }) {
+    return bits_as<Resized>(narrowed(integers, To{}));
   } else {
-    using Resized = Vec<To, L>;
     return __builtin_convertvector(integers, Resized);
   }
 }
@@ -179,7 +228,7 @@ MLX_POOLING_INLINE Vec<uint16_t, L> narrow_bfloat16(Vec<float, L> value) {
   U bits = bits_as<U>(value);
   U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   U nan = (bits >> 16) | 0x40u;
-  U half = (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+  U half = value != value ? nan : rounded;
   return resize<uint16_t, L>(half);
 }
 
@@ -213,14 +262,27 @@ MLX_POOLING_INLINE void store(T* to, Vec<Arithmetic<T>, L> value) {
   }
 }
 
+// Of values that were loaded from such elements: none needs to be rounded.
+template <int L, typename T>
+MLX_POOLING_INLINE void store_exact(T* to, Vec<Arithmetic<T>, L> value) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    using U = Vec<uint32_t, L>;
+    auto bits = resize<uint16_t, L>(U(bits_as<U>(value) >> 16));
+    std::memcpy(to, &bits, sizeof(bits));
+  } else {
+    store<L>(to, value);
+  }
+}
+
 // Asks for the cache line that a loop comes to some iterations later. The
 // hardware does so too, but not beyond the end of a page.
 inline constexpr uintptr_t kAheadBytes = 3072;
 
 template <int L, typename T>
-MLX_POOLING_INLINE void fetch_ahead(const T* from) {
+MLX_POOLING_INLINE void
+fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {
   if constexpr (L * sizeof(T) >= 32) {
-    auto ahead = reinterpret_cast<uintptr_t>(from) + kAheadBytes;
+    auto ahead = reinterpret_cast<uintptr_t>(from) + bytes;
     __builtin_prefetch(reinterpret_cast<const void*>(ahead));
   }
 }
@@ -261,13 +323,24 @@ MLX_POOLING_INLINE auto resize_mask(Mask mask) {
   if constexpr (L == 1) {
     return static_cast<Lane>(mask ? -1 : 0);
   } else {
-    using Resized = Vec<Lane, L>;
-    return __builtin_convertvector(mask, Resized);
+    return resize<Lane, L>(mask);
   }
 }
 
+// v itself, which GCC would otherwise load again, under a mask, where it is
+// selected: that is several times slower on some CPUs.
+template <typename V>
+MLX_POOLING_INLINE V in_register(V v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) >= 16) {
+    asm("" : "+v"(v));
+  }
+#endif
+  return v;
+}
+
 // v where the mask is set, else 0. Not `mask ? v : 0`, of which GCC makes loads
-// under a mask; these are several times slower on some CPUs.
+// under a mask.
 template <typename A, int L, typename Mask>
 MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
   auto bits = resize_mask<A, L>(mask);
@@ -311,6 +384,61 @@ MLX_POOLING_INLINE V flipped(V v, Bits bits) {
 template <typename V>
 MLX_POOLING_INLINE auto replaces(V v, V best) {
   return (v > best) | (v != v);
+}
+
+#if defined(__AVX512BW__)
+template <typename A>
+MLX_POOLING_INLINE auto larger_in_512_bits(__m512i v, __m512i best) {
+  constexpr bool is_signed = std::is_signed_v<A>;
+  if constexpr (std::is_same_v<A, float>) {
+    return _mm512_max_ps(bits_as<__m512>(v), bits_as<__m512>(best));
+  } else if constexpr (std::is_same_v<A, double>) {
+    return _mm512_max_pd(bits_as<__m512d>(v), bits_as<__m512d>(best));
+  } else if constexpr (sizeof(A) == 1) {
+    return is_signed ? _mm512_max_epi8(v, best) : _mm512_max_epu8(v, best);
+  } else if constexpr (sizeof(A) == 2) {
+    return is_signed ? _mm512_max_epi16(v, best) : _mm512_max_epu16(v, best);
+  } else if constexpr (sizeof(A) == 4) {
+    return is_signed ? _mm512_max_epi32(v, best) : _mm512_max_epu32(v, best);
+  } else {
+    return is_signed ? _mm512_max_epi64(v, best) : _mm512_max_epu64(v, best);
+  }
+}
+#endif
+
+// v > best ? v : best. GCC 12 knows the one instruction for that, except in
+// AVX-512.
+template <typename A, int L>
+MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(v) == 64) {
+    return bits_as<Vec<A, L>>(
+        larger_in_512_bits<A>(bits_as<__m512i>(v), bits_as<__m512i>(best)));
+  }
+#endif
+  return chosen<L>(v > best, v, best);
+}
+
+template <typename A, int L>
+MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float> && L == 16) {
+    auto nan = bits_as<__m512>(v);
+    return _mm512_cmp_ps_mask(nan, nan, _CMP_UNORD_Q) != 0;
+  }
+#endif
+  auto nan = v != v;
+  if constexpr (L == 1) {
+    return nan;
+  } else {
+    uint64_t words[sizeof(nan) / sizeof(uint64_t)];
+    std::memcpy(words, &nan, sizeof(nan));
+    uint64_t any = 0;
+    for (auto word : words) {
+      any |= word;
+    }
+    return any != 0;
+  }
 }
 
 template <typename T, typename V>

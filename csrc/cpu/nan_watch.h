@@ -1,0 +1,46 @@
+#pragma once
+
+#include "cpu/vec.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Notices a NaN among values at the price of one operation each: their squares
+// are added up, which makes a NaN of nothing else, since none is -inf.
+template <typename A, int L>
+class NanWatch {
+ public:
+  MLX_POOLING_INLINE NanWatch() {
+    if constexpr (kNeeded) {
+      for (auto& sum : sums_) {
+        // Not 0: squares alone may be subnormal, which is slow on some CPUs.
+        sum = broadcast<A, L>(1);
+      }
+    }
+  }
+
+  // Neighbouring values see different sums, and need not wait for each other.
+  MLX_POOLING_INLINE void see(Vec<A, L> v, int place) {
+    if constexpr (kNeeded) {
+      sums_[place % kSums] += v * v;
+    }
+  }
+
+  MLX_POOLING_INLINE bool saw_nan() const {
+    if constexpr (kNeeded) {
+      auto sum = sums_[0];
+      for (int i = 1; i < kSums; ++i) {
+        sum += sums_[i];
+      }
+      return any_nan<A, L>(sum);
+    }
+    return false;
+  }
+
+ private:
+  static constexpr bool kNeeded = std::is_floating_point_v<A>;
+  static constexpr int kSums = 4;
+
+  Vec<A, L> sums_[kSums];
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
