@@ -8,10 +8,17 @@ import mlx.core as mx
 import mlx_pooling as mp
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, on_shaders
+from agreement import (
+    Run,
+    agreed,
+    assert_agree,
+    exact_averages,
+    on_shaders,
+    tolerance,
+)
 from reference import Geometry
 from strategies import Data
-from support import FLOATS, avg_pool, exact, geometry, jvp, max_pool, sum_pool, vjp
+from support import FLOATS, exact, geometry, jvp, max_pool, sum_pool, vjp
 
 HUGE = 2**31 - 1
 DTYPES = (mx.bool_, mx.uint8, mx.int16, mx.int64, *FLOATS)
@@ -78,28 +85,20 @@ def test_minima(axes: int):
 @pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_averages(name: str, dtype: mx.Dtype):
-    """Of small integers, whose sums are exact: only quotients are rounded."""
-    g = GEOMETRIES[name]
-    tolerance = {mx.float16: 2e-3, mx.bfloat16: 2e-2}.get(dtype, 1e-5)
+    limit = tolerance(dtype)
     for channels, options in (
         (1, {}),
         (3, {"count_include_pad": False}),
         (4, {"divisor_override": -3}),
         (8, {"count_include_pad": False}),
     ):
-        x = Data("ties", channels).array((2, *g.size, channels), dtype)
-        dy = Data("ties", 7).array((2, *g.output, channels), dtype)
-
-        def pool(x: mx.array, options: dict = options) -> mx.array:
-            return avg_pool(x, g, **options)
-
-        run = lambda x=x, dy=dy, pool=pool: [pool(x), vjp(pool, x, dy)]  # noqa: E731
+        run = exact_averages(GEOMETRIES[name], channels, dtype, options)
         outputs, kernels = agreed(run)
         assert kinds(kernels) == {"avg_sweep", "avg_grad_sweep"}
         (y, expected_y), (dx, expected_dx) = outputs
-        np.testing.assert_allclose(exact(y), exact(expected_y), rtol=tolerance)
+        np.testing.assert_allclose(exact(y), exact(expected_y), rtol=limit)
         np.testing.assert_allclose(
-            exact(dx), exact(expected_dx), rtol=tolerance, atol=tolerance
+            exact(dx), exact(expected_dx), rtol=limit, atol=limit
         )
 
 
