@@ -132,19 +132,16 @@ LAYERS = {
 }
 
 
+@pytest.mark.usefixtures("released")
 @pytest.mark.parametrize("name", LAYERS)
 def test_loads(name: str):
     kind, shape, dtype, forward, backward = LAYERS[name]
     shader_host.run_shaders(True)
     pool = getattr(mp, f"{kind}_pool2d")
     x = mx.ones(shape, dtype)
-    shader_host.plan_as_released()
-    try:
-        ahead = records_of([pool(x, 2)])
-        dy = mx.ones((shape[0], shape[1] // 2, shape[2] // 2, shape[3]), dtype)
-        records = records_of([vjp(lambda x: pool(x, 2), x, dy)])
-    finally:
-        shader_host.plan_as_released(False)
+    ahead = records_of([pool(x, 2)])
+    dy = mx.ones((shape[0], shape[1] // 2, shape[2] // 2, shape[3]), dtype)
+    records = records_of([vjp(lambda x: pool(x, 2), x, dy)])
     back = list(filter(shader_host.is_backward, records))
     assert shader_host.loads_per_16_bytes(ahead) <= forward
     assert shader_host.loads_per_16_bytes(back) <= backward
@@ -159,6 +156,24 @@ def test_loads_of_overlapping_windows(channels: int, stride: int, most: float):
     x = mx.ones((1, 64, 64, channels))
     records = records_of([mp.max_pool2d(x, 3, stride, 1)])
     assert shader_host.loads_per_16_bytes(records) <= most
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("size", "channels", "stride", "most"),
+    [
+        *((192, 1, 1, 4), (364, 1, 2, 7), (256, 2, 2, 7), (224, 3, 2, 7)),
+        (192, 6, 2, 7),
+    ],
+)
+def test_tiles_share_rows_where_2048_threads_are_left(
+    size: int, channels: int, stride: int, most: float
+):
+    shader_host.run_shaders(True)
+    x = mx.ones((1, size, size, channels))
+    (record,) = records_of([mp.max_pool2d(x, 3, stride, 1)])
+    assert shader_host.loads_per_16_bytes([record]) <= most
+    assert 2048 <= math.prod(record["grid"]) < 8192
 
 
 def test_rows_of_any_length():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import mlx.core as mx
 import mlx_pooling as mp
@@ -53,12 +52,8 @@ GEOMETRIES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def released() -> Iterator[None]:
-    """Arrays as small as these have few outputs, for a GPU."""
-    shader_host.plan_as_released()
-    yield
-    shader_host.plan_as_released(False)
+# Arrays as small as these have few outputs, for a GPU.
+pytestmark = pytest.mark.usefixtures("released")
 
 
 def arguments(kernel: str) -> tuple[int, int]:
