@@ -77,7 +77,7 @@ SHAPES = {
         geometry((40, 2**15, 2**16), 13, 1, 6), 1, 1, "int8"
     ),
     "sweep over 2^31 elements": Shape(
-        plane((2**9, 2**10), 31, 1, 15), 1, 2**16, "int8"
+        plane((2**9, 2**10), 31, 1, 15), 1, 2**19, "int8"
     ),
     "long axis": Shape(geometry((LARGEST,), 3, 1, 1), 1, 3, "float16"),
     "huge padding": Shape(plane(9, 3, (2**30, 1), ((LARGEST, 0), (1, 1))), 4, 8),
@@ -273,6 +273,16 @@ def is_pass(launch: dict) -> bool:
     return "_sweep<" in launch["kernel"]
 
 
+def pass_reach(launch: dict, strip: int, is_forward: bool) -> int:
+    """Elements from the first to the last that a thread looks at in one array."""
+    _, _, taps, _, _, stride, _, _, dilation, *_ = launch["constants"]
+    span = (taps - 1) * dilation + (strip - 1) * stride
+    x, y = launch["x_step"][2], launch["y_step"][2]
+    read, written = (x, y) if is_forward else (y, x)
+    positions = launch["in" if is_forward else "out"][2]
+    return max(min(span, positions - 1) * read, (strip - 1) * written)
+
+
 def pass_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     """As of other launches, but along the one axis that each pass is over."""
     faults = []
@@ -282,11 +292,7 @@ def pass_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
         results = launch["results_size"][2]
         if not (y - 1) * strip < results <= y * strip:
             faults.append(f"{y} strips of {strip} results")
-        # No strip of windows is longer than two of them.
-        span = 2 * launch["constants"][2] * launch["constants"][8]
-        before, after = launch["in"][2], launch["out"][2]
-        step = max(launch["x_step"][2], launch["y_step"][2])
-        if index == "int" and min(span, max(before, after)) * step > LARGEST:
+        if index == "int" and pass_reach(launch, strip, op in FORWARD) > LARGEST:
             faults.append("32-bit indices")
         if z > LARGEST:
             faults.append(f"{z} rows")
@@ -438,6 +444,46 @@ def test_few_channels_are_moved_as_runs(
         (launch,) = make_plan(library, op, shape)
         assert is_flat(launch)
         assert flat_arguments(launch)[1] == width
+
+
+# Of passes forward and backward, vector widths and lengths of strips.
+STRIPS = [
+    (31, 1, "float32", (1, 32), (1, 32)),
+    (31, 2, "float32", (2, 32), (2, 16)),
+    (25, 4, "float32", (4, 16), (4, 8)),
+    (31, 4, "float32", (4, 16), (4, 8)),
+    (99, 4, "float32", (4, 32), (4, 8)),
+]
+
+
+def width_and_strip(library: ctypes.CDLL, op: str, shape: Shape) -> tuple[int, int]:
+    (launch,) = make_plan(library, op, shape)
+    assert is_pass(launch)
+    _, width, _, strip = template_arguments(launch)
+    return width, strip
+
+
+@pytest.mark.parametrize(("kernel", "channels", "dtype", "ahead", "back"), STRIPS)
+def test_strips_load_least(
+    library: ctypes.CDLL, kernel: int, channels: int, dtype: str, ahead, back
+):
+    g = geometry((4000,), kernel, 1, kernel // 2)
+    shape = Shape(g, 1, channels, dtype)
+    assert width_and_strip(library, "avg_pool", shape) == ahead
+    assert width_and_strip(library, "avg_pool_grad", shape) == back
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [(5_000, (4, 8)), (2_500, (4, 4)), (600, (4, 1)), (300, (2, 1)), (50, (1, 1))],
+)
+def test_strips_are_shortened_for_threads(
+    library: ctypes.CDLL, length: int, expected: tuple[int, int]
+):
+    """And only then do vectors become narrower."""
+    shape = Shape(geometry((length,), 31, 1, 15), 1, 16)
+    assert width_and_strip(library, "avg_pool_grad", shape) == expected
 
 
 @pytest.fixture

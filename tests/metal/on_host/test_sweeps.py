@@ -40,6 +40,15 @@ GEOMETRIES = {
 }
 
 
+# Of these, few elements are kept in the widest vectors: passes over the inputs would
+# load too much.
+DIRECT_BACK = ("1d", "2d, only padding")
+
+
+def takes_passes_back(name: str, dtype: mx.Dtype, channels: int) -> bool:
+    return name not in DIRECT_BACK or min(channels, 16 // dtype.size) < 8
+
+
 def kinds(kernels: list[str]) -> set[str]:
     return {kernel[: kernel.index("<")] for kernel in kernels}
 
@@ -66,8 +75,9 @@ def test_maxima(name: str, dtype: mx.Dtype):
     for channels, kind in zip((1, 3, 4, 8, 2), KINDS, strict=True):
         x = Data(kind, channels).array((2, *g.size, channels), dtype)
         seen = kinds(assert_agree(maxima(x, g)))
-        assert {"max_sweep", "max_scatter_sweep"} < seen
-        assert not {"max_pool", "max_pool_scatter"} & seen
+        by_passes = takes_passes_back(name, dtype, channels)
+        backward = "max_scatter_sweep" if by_passes else "max_pool_scatter"
+        assert seen == {"max_sweep", "max_pool_gather", backward}
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -94,7 +104,9 @@ def test_averages(name: str, dtype: mx.Dtype):
     ):
         run = exact_averages(GEOMETRIES[name], channels, dtype, options)
         outputs, kernels = agreed(run)
-        assert kinds(kernels) == {"avg_sweep", "avg_grad_sweep"}
+        by_passes = takes_passes_back(name, dtype, channels)
+        backward = "avg_grad_sweep" if by_passes else "avg_pool_grad"
+        assert kinds(kernels) == {"avg_sweep", backward}
         (y, expected_y), (dx, expected_dx) = outputs
         np.testing.assert_allclose(exact(y), exact(expected_y), rtol=limit)
         np.testing.assert_allclose(
