@@ -221,7 +221,8 @@ Strip fitted(Strip strip, int64_t results, int64_t elements) {
 } // namespace
 
 bool is_trivial(const Axis& axis) {
-  return axis.kernel == 1 && axis.in == axis.out;
+  bool has_own_input = axis.pad_lo == 0 && (axis.stride == 1 || axis.in == 1);
+  return axis.kernel == 1 && axis.in == axis.out && has_own_input;
 }
 
 bool shares_taps(const Axis& axis) {

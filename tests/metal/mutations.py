@@ -389,6 +389,7 @@ MUTATIONS = {
         ("return !axis.adaptive && axis.dilation == 1;", "return axis.dilation == 1;"),
         ("return !axis.adaptive && axis.dilation == 1;", "return !axis.adaptive;"),
         ("axis.kernel == 1 && axis.in == axis.out", "axis.kernel == 1"),
+        ("axis.in == axis.out && has_own_input", "axis.in == axis.out"),
         ("(2 * length - 1) * axis.stride <= axis.kernel", "true"),
         ("std::min(wanted, useful)", "wanted"),
     ],

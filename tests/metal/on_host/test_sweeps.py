@@ -30,6 +30,8 @@ GEOMETRIES = {
     "2d, uneven": geometry((14, 19), (9, 15), (1, 2), ((0, 4), (7, 1))),
     "2d, overhang": geometry((41, 30), (25, 14), (3, 1), (2, 0), ceil_mode=True),
     "2d, one axis": geometry((13, 3), (11, 1), 1, (5, 0)),
+    # As many columns as inputs, but others.
+    "2d, apart": geometry((41, 3), (31, 1), (1, 2), ((15, 15), (1, 2))),
     "2d, dilated": geometry((24, 17), (7, 9), 1, (0, 4), (3, 1)),
     "2d, only padding": geometry((9, 10), 9, 1, 13),
     "3d": geometry((6, 9, 8), (5, 7, 5), 1, (2, 3, 2)),
@@ -42,7 +44,7 @@ GEOMETRIES = {
 
 # Of these, few elements are kept in the widest vectors: passes over the inputs would
 # load too much.
-DIRECT_BACK = ("1d", "2d, only padding")
+DIRECT_BACK = ("1d", "2d, apart", "2d, only padding")
 
 
 def takes_passes_back(name: str, dtype: mx.Dtype, channels: int) -> bool:
@@ -50,7 +52,8 @@ def takes_passes_back(name: str, dtype: mx.Dtype, channels: int) -> bool:
 
 
 def kinds(kernels: list[str]) -> set[str]:
-    return {kernel[: kernel.index("<")] for kernel in kernels}
+    """Without a word on whether it is one of few channels."""
+    return {kernel[: kernel.index("<")].removesuffix("_flat") for kernel in kernels}
 
 
 def maxima(x: mx.array, g: Geometry) -> Run:
