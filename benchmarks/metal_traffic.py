@@ -11,7 +11,6 @@ arrays; no shape is scaled down. mlx.nn is counted from its own graph.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -25,11 +24,19 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from command import (
+    add_filter,
+    add_json,
+    new_parser,
+    print_header,
+    select,
+    track,
+    wide_console,
+    write_json,
+)
 from measure import describe, peak_bytes
-from report import OURS, PASSES, THEIRS
+from report import OURS, PASSES, THEIRS, number
 from rich import box
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from shapes import CASES, Case
 
@@ -235,24 +242,12 @@ def run_case(case: Case, dtype: str) -> dict[str, Any]:
     return result
 
 
-def run_cases(cases: list[Case], dtype: str, build: Path) -> list[dict[str, Any]]:
-    # On stderr and only on a terminal, so that a piped table stays a table.
-    console = Console(stderr=True)
-    with Progress(
-        console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("building the extension", total=None)
-        sys.path.insert(0, str(shader_host.build(build)))
-        os.environ["MLX_POOLING_SHADER_CACHE"] = str(build / "shaders")
-        shader_host.run_shaders(True)
-        shader_host.plan_as_released()
-        progress.update(task, total=len(cases))
-        results = []
-        for case in cases:
-            progress.update(task, description=case.name)
-            results.append(run_case(case, dtype))
-            progress.advance(task)
-    return results
+def use_shaders(build: Path) -> None:
+    """Make mlx_pooling the build with the host encoder, which is made first."""
+    sys.path.insert(0, str(shader_host.build(build)))
+    os.environ["MLX_POOLING_SHADER_CACHE"] = str(build / "shaders")
+    shader_host.run_shaders(True)
+    shader_host.plan_as_released()
 
 
 def table(which: str, results: list[dict[str, Any]]) -> Table:
@@ -280,16 +275,16 @@ def table(which: str, results: list[dict[str, Any]]) -> Table:
             result["name"],
             result["window"],
             ours["tile"],
-            _number(ours["threads"] / 1e3),
-            _number(ours["loads"]),
-            _number(counts["naive"]),
-            _number(ours["loads_per_16_bytes"]),
-            _number(least / 1e6),
-            _number(ours["moved"] / 1e6),
-            _number(ours["moved"] / least),
+            number(ours["threads"] / 1e3),
+            number(ours["loads"]),
+            number(counts["naive"]),
+            number(ours["loads_per_16_bytes"]),
+            number(least / 1e6),
+            number(ours["moved"] / 1e6),
+            number(ours["moved"] / least),
             _megabytes(theirs.get("moved")),
             _megabytes(in_memory),
-            _number(in_memory and in_memory / least),
+            number(in_memory and in_memory / least),
             str(len(ours["kernels"])),
             str(len(theirs["kernels"])) if theirs else "-",
             _megabytes(ours["extra"]),
@@ -318,7 +313,7 @@ def plot(path: Path, results: list[dict[str, Any]]) -> None:
         loads = [r[which][OURS]["loads"] for r in results]
         axis.barh(rows, naive, color="lightgrey", label="one for every tap")
         bars = axis.barh(rows, loads, 0.5, label=OURS)
-        axis.bar_label(bars, [_number(n) for n in loads], padding=2, fontsize=7)
+        axis.bar_label(bars, [number(n) for n in loads], padding=2, fontsize=7)
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter("{x:g}")
         axis.set_title(title if which == "forward" else "backward half")
@@ -329,15 +324,8 @@ def plot(path: Path, results: list[dict[str, Any]]) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _number(value: float | None) -> str:
-    """Three digits that matter."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def _megabytes(size: int | None) -> str:
-    return _number(None if size is None else round(size / 1e6, 4))
+    return number(None if size is None else round(size / 1e6, 4))
 
 
 def primitives(results: list[dict[str, Any]]) -> str:
@@ -352,25 +340,11 @@ def primitives(results: list[dict[str, Any]]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in counts.most_common())
 
 
-def select(text: str) -> list[Case]:
-    cases = [c for c in CASES if text.lower() in f"{c.name} {c.window}".lower()]
-    if not cases:
-        raise SystemExit(f"no case contains {text!r}")
-    return cases
-
-
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = new_parser(__doc__)
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
-    parser.add_argument(
-        "--filter",
-        default="",
-        metavar="TEXT",
-        help="only cases with TEXT in name or window, such as resnet, 'avg 3' or ceil",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number")
+    add_filter(parser)
+    add_json(parser)
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the loads")
     parser.add_argument(
         "--build",
@@ -385,27 +359,25 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    cases = select(args.filter)
+    cases = select(CASES, args.filter)
     mx.set_default_device(mx.cpu)
-    console = Console(highlight=False)
-    console.width = max(console.width, 180)  # a folded row is hard to read
+    console = wide_console(180)
     about = {
         "command": shlex.join(["python", "benchmarks/metal_traffic.py", *sys.argv[1:]]),
         "versions": describe(mx.default_device(), "mlx")["versions"],
         "dtype": args.dtype,
         "shapes": "as in the networks, none scaled down",
     }
-    for key, value in about.items():
-        console.print(f"{key}: {value}", soft_wrap=True)
-    results = run_cases(cases, args.dtype, args.build.resolve())
+    print_header(console, about)
+    with console.status("building the extension"):
+        use_shaders(args.build.resolve())
+    results = [run_case(case, args.dtype) for case in track(cases, lambda c: c.name)]
     console.print()
     for which in PASSES:
         console.print(table(which, results))
     console.print(NOTES, soft_wrap=True)
     console.print(f"Primitives of {THEIRS} counted: {primitives(results)}.")
-    if args.json:
-        report = {"about": about, "results": results}
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+    write_json(args.json, about=about, results=results)
     if args.plot:
         plot(args.plot, results)
 

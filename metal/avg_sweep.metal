@@ -1,6 +1,19 @@
 #include "divisor.h"
 #include "sweep.h"
 
+// From the seam on backwards.
+template <int V, typename T, typename A, typename Index>
+void add_before(
+    thread A* total,
+    const device T* x,
+    constant PoolParams& p,
+    Sweep<Index> sweep,
+    Range<Index> columns) {
+  for (Index j = columns.last - 1; j >= columns.first; --j) {
+    add_column<V>(total, x + swept_element(p, sweep, j));
+  }
+}
+
 // A pass of avg_pool: a thread computes TW neighbouring outputs for V channels.
 // All but the last leave sums.
 template <typename From, typename To, typename Index, int V, int TW>
@@ -10,39 +23,46 @@ template <typename From, typename To, typename Index, int V, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Accumulator<From>::type;
+  const int N = TW * V > kKeptElements ? kKeptElements / V : TW;
   const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
   const device From* from = x + sweep.first;
-
-  A before[TW][V] = {};
-  A total[V] = {};
-  for (int t = TW - 2; t >= 0; --t) {
-    const Range<Index> columns = columns_before(sweep, t);
-    for (Index j = columns.last - 1; j >= columns.first; --j) {
-      add_column<V>(total, from + swept_element(p, sweep, j));
-    }
-    for (int i = 0; i < V; ++i) {
-      before[t][i] = total[i];
-    }
-  }
-
+  device To* own = y + own_element(p.y, at);
   const A divisor_of_row = common_divisor<A>(p) *
       own_divisor<A>(axis_d<Index>(p), at.d) *
       own_divisor<A>(axis_h<Index>(p), at.h);
-  device To* own = y + own_element(p.y, at);
-  for (int i = 0; i < V; ++i) {
-    total[i] = 0;
-  }
-  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
-    const Range<Index> columns = columns_after<Index, TW>(sweep, t);
-    for (Index j = columns.first; j < columns.last; ++j) {
-      add_column<V>(total, from + swept_element(p, sweep, j));
+
+  A before[N][V];
+  A after[V] = {};
+  for (int first = 0; first < TW && has_column(p, at, first); first += N) {
+    A total[V] = {};
+    add_before<V>(
+        total, from, p, sweep, columns_before<Index, TW>(sweep, first + N, TW));
+    MLX_POOLING_UNROLL
+    for (int i = N - 1; i >= 0; --i) {
+      add_before<V>(
+          total, from, p, sweep,
+          columns_before<Index, TW>(sweep, first + i, first + i + 1));
+      for (int k = 0; k < V; ++k) {
+        before[i][k] = total[k];
+      }
     }
-    const A divisor =
-        divisor_of_row * own_divisor<A>(axis_w<Index>(p), at.first + t);
-    for (int i = 0; i < V; ++i) {
-      before[t][i] = (before[t][i] + total[i]) / divisor;
+    MLX_POOLING_UNROLL
+    for (int i = 0; i < N; ++i) {
+      const int t = first + i;
+      if (!has_column(p, at, t)) {
+        continue;
+      }
+      const Range<Index> columns = columns_after<Index, TW>(sweep, t);
+      for (Index j = columns.first; j < columns.last; ++j) {
+        add_column<V>(after, from + swept_element(p, sweep, j));
+      }
+      const A divisor =
+          divisor_of_row * own_divisor<A>(axis_w<Index>(p), at.first + t);
+      for (int k = 0; k < V; ++k) {
+        before[i][k] = (before[i][k] + after[k]) / divisor;
+      }
+      store<V>(own + neighbour<Index>(p.y, 0, t), rounded<To, V>(before[i]));
     }
-    store<V>(own + neighbour<Index>(p.y, 0, t), rounded<To, V>(before[t]));
   }
 }

@@ -125,24 +125,37 @@ struct Axis {
 };
 
 template <typename Index>
+Axis<Index> axis_of(
+    constant PoolParams& p,
+    int number,
+    int taps,
+    int stride,
+    int dilation,
+    bool adaptive) {
+  return {
+      Index(p.in[number]),
+      Index(p.out[number]),
+      Index(p.pad_lo[number]),
+      Index(p.pad_hi[number]),
+      Index(taps),
+      Index(stride),
+      Index(dilation),
+      adaptive};
+}
+
+template <typename Index>
 Axis<Index> axis_d(constant PoolParams& p) {
-  return {Index(p.in[0]),     Index(p.out[0]), Index(p.pad_lo[0]),
-          Index(p.pad_hi[0]), kernel_d,        stride_d,
-          dilation_d,         adaptive_d};
+  return axis_of<Index>(p, 0, kernel_d, stride_d, dilation_d, adaptive_d);
 }
 
 template <typename Index>
 Axis<Index> axis_h(constant PoolParams& p) {
-  return {Index(p.in[1]),     Index(p.out[1]), Index(p.pad_lo[1]),
-          Index(p.pad_hi[1]), kernel_h,        stride_h,
-          dilation_h,         adaptive_h};
+  return axis_of<Index>(p, 1, kernel_h, stride_h, dilation_h, adaptive_h);
 }
 
 template <typename Index>
 Axis<Index> axis_w(constant PoolParams& p) {
-  return {Index(p.in[2]),     Index(p.out[2]), Index(p.pad_lo[2]),
-          Index(p.pad_hi[2]), kernel_w,        stride_w,
-          dilation_w,         adaptive_w};
+  return axis_of<Index>(p, 2, kernel_w, stride_w, dilation_w, adaptive_w);
 }
 
 // The thread's place: a tile of TH x TW neighbours along H and W, V channels.

@@ -1,6 +1,34 @@
 #include "best.h"
 #include "sweep.h"
 
+template <int V, typename T, typename Offset, typename Index>
+void take_swept(
+    thread Best<T, V>& best,
+    const device T* x,
+    const device Offset* taps,
+    constant PoolParams& p,
+    Sweep<Index> sweep,
+    Index column) {
+  const uint column_taps = uint(p.column_taps);
+  take_column(
+      best, x, taps, swept_element(p, sweep, column),
+      uint(column) * column_taps);
+}
+
+// From the seam on backwards.
+template <int V, typename T, typename Offset, typename Index>
+void take_before(
+    thread Best<T, V>& best,
+    const device T* x,
+    const device Offset* taps,
+    constant PoolParams& p,
+    Sweep<Index> sweep,
+    Range<Index> columns) {
+  for (Index j = columns.last - 1; j >= columns.first; --j) {
+    take_swept(best, x, taps, p, sweep, j);
+  }
+}
+
 // A pass of max_pool: a thread computes TW neighbouring outputs for V channels.
 template <typename T, typename Offset, typename Index, int V, int TW>
 [[kernel]] void max_sweep(
@@ -10,48 +38,52 @@ template <typename T, typename Offset, typename Index, int V, int TW>
     const device Offset* taps [[buffer(3), function_constant(with_taps)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
+  const int N = TW * V > kKeptElements ? kKeptElements / V : TW;
   const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
   const device T* from = x + sweep.first;
   const device Offset* taps_from = with_taps ? taps + sweep.first : taps;
-  const uint column_taps = uint(p.column_taps);
-
-  Best<T, V> before[TW];
-  Best<T, V> best = no_best<T, V>();
-  before[TW - 1] = best;
-  for (int t = TW - 2; t >= 0; --t) {
-    const Range<Index> columns = columns_before(sweep, t);
-    for (Index j = columns.last - 1; j >= columns.first; --j) {
-      take_column(
-          best, from, taps_from, swept_element(p, sweep, j),
-          uint(j) * column_taps);
-    }
-    before[t] = best;
-  }
-
   const int64_t own = own_element(p.y, at);
-  best = no_best<T, V>();
-  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
-    const Range<Index> columns = columns_after<Index, TW>(sweep, t);
-    for (Index j = columns.first; j < columns.last; ++j) {
-      take_column(
-          best, from, taps_from, swept_element(p, sweep, j),
-          uint(j) * column_taps);
+
+  Best<T, V> before[N];
+  Best<T, V> after = no_best<T, V>();
+  for (int first = 0; first < TW && has_column(p, at, first); first += N) {
+    Best<T, V> best = no_best<T, V>();
+    take_before(
+        best, from, taps_from, p, sweep,
+        columns_before<Index, TW>(sweep, first + N, TW));
+    MLX_POOLING_UNROLL
+    for (int i = N - 1; i >= 0; --i) {
+      take_before(
+          best, from, taps_from, p, sweep,
+          columns_before<Index, TW>(sweep, first + i, first + i + 1));
+      before[i] = best;
     }
-    Best<T, V> window = before[t];
-    Pack<T, V> values;
-    Pack<Offset, V> winners;
-    for (int i = 0; i < V; ++i) {
-      take(window, i, best.value[i], best.tap[i]);
-      values.v[i] = window.value[i];
-      const uint skipped = uint(t) * uint(stride_w) * column_taps;
-      winners.v[i] =
-          Offset(window.tap[i] == ~0u ? ~0u : window.tap[i] - skipped);
-    }
-    const int64_t to = own + neighbour<Index>(p.y, 0, t);
-    store<V>(y + to, values);
-    if (with_offsets) {
-      store<V>(offsets + to, winners);
+    MLX_POOLING_UNROLL
+    for (int i = 0; i < N; ++i) {
+      const int t = first + i;
+      if (!has_column(p, at, t)) {
+        continue;
+      }
+      const Range<Index> columns = columns_after<Index, TW>(sweep, t);
+      for (Index j = columns.first; j < columns.last; ++j) {
+        take_swept(after, from, taps_from, p, sweep, j);
+      }
+      Best<T, V> window = before[i];
+      const uint skipped = uint(t) * uint(stride_w) * uint(p.column_taps);
+      Pack<T, V> values;
+      Pack<Offset, V> winners;
+      for (int k = 0; k < V; ++k) {
+        take(window, k, after.value[k], after.tap[k]);
+        values.v[k] = window.value[k];
+        winners.v[k] =
+            Offset(window.tap[k] == ~0u ? ~0u : window.tap[k] - skipped);
+      }
+      const int64_t to = own + neighbour<Index>(p.y, 0, t);
+      store<V>(y + to, values);
+      if (with_offsets) {
+        store<V>(offsets + to, winners);
+      }
     }
   }
 }

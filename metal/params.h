@@ -11,6 +11,9 @@
 
 namespace mlx_pooling {
 
+// Of a sweep (sweep.h), what a thread keeps in registers at a time.
+enum { kKeptElements = 32 };
+
 // Where an array's elements are: the first, where it has position (0, 0, 0),
 // and how far it is from one to the next.
 struct Layout {

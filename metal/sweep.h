@@ -7,6 +7,9 @@
 // (TW - 1) * stride_w: each is a run of columns that ends there and one that
 // begins there, and the runs of neighbours grow out of each other. So a column
 // is loaded and compared once for all of them, however large they are.
+//
+// The runs that end at the seam are kept, of as many windows as registers have
+// room for. For the next windows the thread comes back to their columns.
 template <typename Index>
 struct Sweep {
   Range<Index> columns; // inside the input, in steps of dilation_w
@@ -32,10 +35,10 @@ Range<Index> meet(Range<Index> a, Index first, Index last) {
   return {max(a.first, first), min(a.last, last)};
 }
 
-// Before the seam: columns of window t that window t + 1 does not have.
-template <typename Index>
-Range<Index> columns_before(Sweep<Index> sweep, int t) {
-  return meet<Index>(sweep.columns, t * stride_w, (t + 1) * stride_w);
+// Before the seam: columns of window t that window `end` does not have.
+template <typename Index, int TW>
+Range<Index> columns_before(Sweep<Index> sweep, int t, int end) {
+  return meet<Index>(sweep.columns, t * stride_w, min(end, TW - 1) * stride_w);
 }
 
 // From the seam on: columns of window t that window t - 1 does not have.

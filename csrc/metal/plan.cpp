@@ -153,7 +153,8 @@ Plan plan_max_pool(
 
 Plan plan_max_pool_scatter(
     const Geometry& g, Operand offsets, Operand dy, Operand dx) {
-  if (backward_way(g) != Way::direct) {
+  auto width = vector_width(g.channels, {offsets, dy, dx});
+  if (backward_way(g, width) != Way::direct) {
     return plan_max_scatter_sweeps(g, offsets, dy, dx);
   }
   auto [kernel, channels, tile] = over_covers_kernel(
@@ -203,7 +204,8 @@ Plan plan_avg_pool(const Geometry& g, Operand x, Operand y) {
 }
 
 Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {
-  if (backward_way(g) != Way::direct) {
+  auto width = vector_width(g.channels, {dy, dx});
+  if (backward_way(g, width) != Way::direct) {
     return plan_avg_grad_sweeps(g, dy, dx);
   }
   auto [kernel, channels, tile] =

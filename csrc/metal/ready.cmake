@@ -35,15 +35,12 @@ endfunction()
 # Rows and columns that a thread computes, of vectors up to 4 and of wider ones.
 set(tiles "1, 1|1, 4|2, 4")
 set(wide_tiles "1, 1|1, 4|2, 2")
-# Widths of vectors with the lengths of strips: at most 32 elements.
-set(strips_of_1 "1, 1|1, 2|1, 4|1, 8|1, 16|1, 32")
-set(strips "${strips_of_1}|2, 1|2, 2|2, 4|2, 8|2, 16|4, 1|4, 2|4, 4|4, 8")
-set(wide_strips "${strips}|8, 1|8, 2|8, 4")
-# Of sums along a single axis: short strips are not worth a pass.
-set(line_strips "${strips_of_1}|2, 4|2, 8|2, 16|4, 4|4, 8|8, 4")
-# Of gradients: as long as the window, unless threads would be too few, when
-# vectors are of 1.
-set(cover_strips "${strips_of_1}|2, 8|2, 16|4, 8")
+# Lengths of strips of windows, and widths of vectors with those of strips of
+# inputs, which have at most 32 elements: in wider vectors they would not be worth
+# a pass.
+set(lengths "1|2|4|8|16|32")
+set(cover_strips "1, 1|1, 2|1, 4|1, 8|1, 16|1, 32|2, 1|2, 2|2, 4|2, 8|2, 16")
+string(APPEND cover_strips "|4, 1|4, 2|4, 4|4, 8")
 
 # Lanes that share a window.
 set(lanes "2|4|8|16|32")
@@ -67,16 +64,16 @@ ready(max_pool_flat     ${bytes}              uchar    int    ${wide_images})
 ready(max_pool_flat     ${bytes}              uchar    int    "16, 1, 1, 16, 2, 2, 1")
 ready(max_pool_lanes    ${floats}             ${taps}  int    1|2|4 ${lanes})
 ready(max_pool_lanes    ${halves}             ${taps}  int    8     ${lanes})
-ready(max_sweep         float                 ${taps}  int    ${strips})
-ready(max_sweep         ${halves}             ${taps}  int    ${wide_strips})
+ready(max_sweep         ${floats}             ${taps}  int    1|2|4 ${lengths})
+ready(max_sweep         ${halves}             ${taps}  int    8     ${lengths})
 ready(max_pool_scatter  ${floats}             uchar    int    1|2|4 1|4)
 ready(max_pool_scatter  ${halves}             uchar    int    8     1|4)
 ready(max_scatter_sweep ${floats}  float      uchar    int    ${cover_strips})
 ready(max_scatter_sweep float      ${halves}  uchar    int    ${cover_strips})
-ready(max_scatter_sweep ${floats}  float      ushort   int    ${strips_of_1})
-ready(max_scatter_sweep float      ${halves}  ushort   int    ${strips_of_1})
-ready(max_scatter_sweep half       half       uchar    int    ${strips_of_1})
-ready(max_scatter_sweep bfloat     bfloat     uchar    int    ${strips_of_1})
+ready(max_scatter_sweep ${floats}  float      ushort   int    ${cover_strips})
+ready(max_scatter_sweep float      ${halves}  ushort   int    ${cover_strips})
+ready(max_scatter_sweep half       half       uchar    int    ${cover_strips})
+ready(max_scatter_sweep bfloat     bfloat     uchar    int    ${cover_strips})
 ready(max_pool_gather   ushort|uint           ${taps}  int)
 ready(unpool_clear                                     int)
 ready(unpool_claim                                     int)
@@ -91,16 +88,16 @@ ready(avg_pool_lanes    float      ${halves}           int    1|2|4 ${lanes})
 ready(avg_pool_lanes    half       half                int    1|2|4|8 ${lanes})
 ready(avg_pool_lanes    bfloat     bfloat              int    1|2|4|8 ${lanes})
 ready(avg_pool_lanes    int        int                 int    1|2|4 ${lanes})
-ready(avg_sweep         ${floats}  float               int    ${strips})
-ready(avg_sweep         float      ${halves}           int    ${strips})
-ready(avg_sweep         half       half                int    ${line_strips})
-ready(avg_sweep         bfloat     bfloat              int    ${line_strips})
+ready(avg_sweep         ${floats}  float               int    1|2|4 ${lengths})
+ready(avg_sweep         float      ${halves}           int    1|2|4 ${lengths})
+ready(avg_sweep         half       half                int    1|2|4|8 ${lengths})
+ready(avg_sweep         bfloat     bfloat              int    1|2|4|8 ${lengths})
 ready(avg_pool_grad     ${floats}                      int    1|2|4 1|4)
 ready(avg_pool_grad     ${halves}                      int    8     1|4)
 ready(avg_grad_sweep    ${floats}  float               int    ${cover_strips})
 ready(avg_grad_sweep    float      ${halves}           int    ${cover_strips})
-ready(avg_grad_sweep    half       half                int    ${strips_of_1})
-ready(avg_grad_sweep    bfloat     bfloat              int    ${strips_of_1})
+ready(avg_grad_sweep    half       half                int    ${cover_strips})
+ready(avg_grad_sweep    bfloat     bfloat              int    ${cover_strips})
 
 # Writes the list for the host, ready.h, and the library's source, ready.metal.
 # `library` becomes its name, which carries a hash of that source: the library of

@@ -70,9 +70,9 @@ std::optional<Tile> run_tile(const Geometry& g, const Kind& kind, int width) {
     tile.w *= unit;
     auto stored = tile.h * tile.w * g.channels;
     auto count = threads(g, kind, tile);
-    bool is_fit = best
-        ? stored <= kMostGrown && count >= busy_threads()
-        : stored == width || (stored <= kMostStored && count >= few_threads());
+    auto most = best ? kMostGrown : kMostStored;
+    bool is_fit = (!best && stored == width) ||
+        (stored <= most && count >= few_threads());
     if (!is_fit) {
       break;
     }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "metal/occupancy.h"
+#include "params.h"
 
 // clang-format off
 //
@@ -20,7 +21,8 @@
 //   (runs.cpp)        flat       flat               channel
 // large, and passes   max_sweep  max_scatter_sweep  13/1: 5 loads, not 169; a
 // halve the loads     avg_sweep  avg_grad_sweep     launch and a temporary an
-//                                                   axis are worth it
+//   or one pass saves                               axis are worth it, and one
+//   a quarter                                       pass takes neither
 // of 16 taps or more  max_pool_  as above           few threads leave a GPU
 // and fewer than      lanes                         idle: 2 to 32 lanes of a
 // 2048 vectors of     avg_pool_                     simdgroup share a window,
@@ -45,14 +47,20 @@
 //                                 where W does, or backward, twice as many
 //   more than 40         as above vectors of channels: too many registers; so
 //   elements                      are rows that adapt, whose windows differ
-// windows of a pass      to 32    all reach one column: two runs from there
-// inputs of a pass       to 32    share windows: at most 2 loads an array
+// windows of a pass      to 32    all reach one column: two runs from there. 32
+//                                 elements are kept at a time: at 31/1, 16
+//                                 vectors of 4 load 3.3, 8 of 4 4.8, and 32 of
+//                                 one element 7.8 times 16 bytes for 16
+// inputs of a pass       to 32    share windows. Full vectors load least: at
+//   elements                      31/1, 8 of 4 4.8, and 32 of one element 7.8
+//                                 times 16 bytes for 16, of each array
 //
 // Passes take a slab after the other, of as many positions as keep what is
 // between them within their share of memory and leave 2048 threads.
 //
-// Tiles are only as large as leaves 8192 threads; in passes, vectors become
-// narrower first.
+// Tiles are only as large as leaves 8192 threads. 2048 do for tiles of few
+// channels and for strips, whose threads have several loads of 16 bytes under
+// way at a time. Strips become shorter first, then narrower.
 //
 // clang-format on
 
@@ -64,12 +72,13 @@ constexpr int64_t kLaneLoads = 4;  // worth a lane
 constexpr int64_t kSliceLoads = 8; // for each lane of a simdgroup, worth slices
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
-constexpr int64_t kLeastTaps = 16;   // that are shared
-constexpr int64_t kNeighbours = 4;   // vectors read by lanes side by side
+constexpr double kWorthPasses = 0.5; // of the loads that one launch takes
+constexpr double kWorthOnePass = 0.75;
+constexpr int64_t kLeastTaps = 16; // that are shared
+constexpr int64_t kNeighbours = 4; // vectors read by lanes side by side
 constexpr int64_t kMostTaps = int64_t{1} << 30; // numbered in 32 bits by passes
 constexpr int64_t kSlabUnit = 16;               // positions
 constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
-constexpr int kStripElements = 32; // of a thread, kept in registers
 
 constexpr Tile kCoverTile{1, 4};
 
@@ -109,7 +118,7 @@ double cover_loads(const Axis& axis, int length) {
 }
 
 // The longest strip of overlapping windows that all reach one column.
-int ideal_window_strip(const Axis& axis) {
+int longest_window_strip(const Axis& axis) {
   if (!are_alike(axis) || axis.kernel <= axis.stride) {
     return 1;
   }
@@ -121,13 +130,38 @@ int ideal_window_strip(const Axis& axis) {
   return length;
 }
 
-int ideal_cover_strip(const Axis& axis) {
-  auto limit = std::min({axis.in, axis.kernel, int64_t{kLongestStrip}});
-  int length = 1;
-  while (length < limit) {
-    length *= 2;
+// Loads for each of a strip's windows: all share their columns, but those
+// before the seam are loaded again for each group that is kept.
+double window_strip_loads(const Axis& axis, Strip strip) {
+  auto kept = kKeptElements / strip.width;
+  int64_t again = 0;
+  for (int first = kept; first < strip.length; first += kept) {
+    again += (strip.length - 1 - first) * axis.stride;
   }
-  return length;
+  return window_loads(axis, strip.length) +
+      static_cast<double>(again) / strip.length;
+}
+
+// The strip of windows, of vectors of that width, with the fewest loads.
+Strip ideal_window_strip(const Axis& axis, int width) {
+  Strip best{1, width};
+  for (auto strip = best; strip.length <= longest_window_strip(axis);
+       strip.length *= 2) {
+    if (window_strip_loads(axis, strip) < window_strip_loads(axis, best)) {
+      best = strip;
+    }
+  }
+  return best;
+}
+
+// Of inputs, all of which are kept.
+Strip ideal_cover_strip(const Axis& axis, int width) {
+  auto limit = std::min({axis.in, axis.kernel, int64_t{kKeptElements / width}});
+  Strip strip{1, width};
+  while (strip.length < limit) {
+    strip.length *= 2;
+  }
+  return strip;
 }
 
 // Loads and stores of all passes for each result of the last, which are over W
@@ -151,8 +185,9 @@ bool are_better(const Geometry& g, double passes, double direct) {
   auto launches = std::count_if(g.axes.begin(), g.axes.end(), [](auto& axis) {
     return !is_trivial(axis);
   });
-  return direct > (launches == 1 ? kSmallWindow1d : kSmallWindow) &&
-      2 * passes <= direct;
+  return launches == 1
+      ? direct > kSmallWindow1d && passes <= kWorthOnePass * direct
+      : direct > kSmallWindow && passes <= kWorthPasses * direct;
 }
 
 // Whether passes can number what they take for channels: those of all axes
@@ -168,18 +203,17 @@ bool can_number(const Geometry& g) {
   return fits;
 }
 
-// A strip of that length or shorter, for `elements` arrays of `results`.
-Strip narrowed(int length, int64_t results, int64_t elements, int width) {
-  Strip strip{length, std::min(width, kStripElements / length)};
+// That strip or a smaller one, for `elements` arrays of `results`.
+Strip fitted(Strip strip, int64_t results, int64_t elements) {
   auto threads = [&] {
     auto strips = (results + strip.length - 1) / strip.length;
     return strips * (elements / strip.width);
   };
-  while (strip.width > 1 && threads() < busy_threads()) {
-    strip.width /= 2;
-  }
-  while (strip.length > 1 && threads() < busy_threads()) {
+  while (strip.length > 1 && threads() < few_threads()) {
     strip.length /= 2;
+  }
+  while (strip.width > 1 && threads() < few_threads()) {
+    strip.width /= 2;
   }
   return strip;
 }
@@ -187,7 +221,8 @@ Strip narrowed(int length, int64_t results, int64_t elements, int width) {
 } // namespace
 
 bool is_trivial(const Axis& axis) {
-  return axis.kernel == 1 && axis.in == axis.out;
+  bool has_own_input = axis.pad_lo == 0 && (axis.stride == 1 || axis.in == 1);
+  return axis.kernel == 1 && axis.in == axis.out && has_own_input;
 }
 
 bool shares_taps(const Axis& axis) {
@@ -233,18 +268,18 @@ Way forward_way(const Geometry& g, int width) {
   auto tile = ideal_window_tile(g, width);
   auto direct =
       window_loads(d, 1) * window_loads(h, tile.h) * window_loads(w, tile.w);
-  auto passes = pass_traffic(g, true, [](auto& axis) {
-    return window_loads(axis, ideal_window_strip(axis));
+  auto passes = pass_traffic(g, true, [&](auto& axis) {
+    return window_strip_loads(axis, ideal_window_strip(axis, width));
   });
   return are_better(g, passes, direct) ? Way::axes : Way::direct;
 }
 
-Way backward_way(const Geometry& g) {
+Way backward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
   auto direct =
       cover_loads(d, 1) * cover_loads(h, 1) * cover_loads(w, kCoverTile.w);
-  auto passes = pass_traffic(g, false, [](auto& axis) {
-    return cover_loads(axis, ideal_cover_strip(axis));
+  auto passes = pass_traffic(g, false, [&](auto& axis) {
+    return cover_loads(axis, ideal_cover_strip(axis, width).length);
   });
   bool can_pass = g.taps() < kMostTaps && can_number(g);
   return can_pass && are_better(g, passes, direct) ? Way::axes : Way::direct;
@@ -269,12 +304,12 @@ Tile cover_tile(const Geometry& g, int width) {
 
 Strip window_strip(
     const Axis& axis, int64_t results, int64_t elements, int width) {
-  return narrowed(ideal_window_strip(axis), results, elements, width);
+  return fitted(ideal_window_strip(axis, width), results, elements);
 }
 
 Strip cover_strip(
     const Axis& axis, int64_t results, int64_t elements, int width) {
-  return narrowed(ideal_cover_strip(axis), results, elements, width);
+  return fitted(ideal_cover_strip(axis, width), results, elements);
 }
 
 int64_t

@@ -33,7 +33,7 @@ std::optional<Split> window_split(const Geometry& g, int width);
 int lanes_for(int64_t taps);
 
 Way forward_way(const Geometry& g, int width);
-Way backward_way(const Geometry& g);
+Way backward_way(const Geometry& g, int width);
 
 // The outputs, or inputs, that one thread computes: neighbours along H and W.
 struct Tile {

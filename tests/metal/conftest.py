@@ -32,5 +32,4 @@ def library(host_folder: Path) -> ctypes.CDLL:
     (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
     library = ctypes.CDLL(str(extension))
     library.plan.restype = ctypes.c_char_p
-    library.temporary_bytes.restype = ctypes.c_int64
     return library

@@ -192,8 +192,8 @@ ATTRIBUTES = {
     "thread_position_in_grid",
 }
 KEYWORDS = {
-    *("alignas", "bool", "char", "const", "continue", "decltype", "else", "float"),
-    *("for", "if", "inline", "int", "long", "namespace", "reinterpret_cast"),
+    *("alignas", "bool", "char", "const", "continue", "decltype", "else", "enum"),
+    *("float", "for", "if", "inline", "int", "long", "namespace", "reinterpret_cast"),
     *("return", "short", "sizeof", "struct", "template", "typename", "using", "void"),
     *("device", "constant", "thread"),
 }

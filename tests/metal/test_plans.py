@@ -77,7 +77,7 @@ SHAPES = {
         geometry((40, 2**15, 2**16), 13, 1, 6), 1, 1, "int8"
     ),
     "sweep over 2^31 elements": Shape(
-        plane((2**9, 2**10), 31, 1, 15), 1, 2**16, "int8"
+        plane((2**9, 2**10), 31, 1, 15), 1, 2**19, "int8"
     ),
     "long axis": Shape(geometry((LARGEST,), 3, 1, 1), 1, 3, "float16"),
     "huge padding": Shape(plane(9, 3, (2**30, 1), ((LARGEST, 0), (1, 1))), 4, 8),
@@ -121,8 +121,12 @@ def plan_arguments(op: str, shape: Shape) -> tuple:
     )
 
 
-def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+def whole_plan(library: ctypes.CDLL, op: str, shape: Shape) -> dict:
     return json.loads(library.plan(*plan_arguments(op, shape)))
+
+
+def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
+    return whole_plan(library, op, shape)["launches"]
 
 
 def int64s(*values: int) -> ctypes.Array:
@@ -269,6 +273,16 @@ def is_pass(launch: dict) -> bool:
     return "_sweep<" in launch["kernel"]
 
 
+def pass_reach(launch: dict, strip: int, is_forward: bool) -> int:
+    """Elements from the first to the last that a thread looks at in one array."""
+    _, _, taps, _, _, stride, _, _, dilation, *_ = launch["constants"]
+    span = (taps - 1) * dilation + (strip - 1) * stride
+    x, y = launch["x_step"][2], launch["y_step"][2]
+    read, written = (x, y) if is_forward else (y, x)
+    positions = launch["in" if is_forward else "out"][2]
+    return max(min(span, positions - 1) * read, (strip - 1) * written)
+
+
 def pass_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
     """As of other launches, but along the one axis that each pass is over."""
     faults = []
@@ -278,11 +292,7 @@ def pass_faults(launches: list[dict], op: str, shape: Shape) -> list[str]:
         results = launch["results_size"][2]
         if not (y - 1) * strip < results <= y * strip:
             faults.append(f"{y} strips of {strip} results")
-        # No strip of windows is longer than two of them.
-        span = 2 * launch["constants"][2] * launch["constants"][8]
-        before, after = launch["in"][2], launch["out"][2]
-        step = max(launch["x_step"][2], launch["y_step"][2])
-        if index == "int" and min(span, max(before, after)) * step > LARGEST:
+        if index == "int" and pass_reach(launch, strip, op in FORWARD) > LARGEST:
             faults.append("32-bit indices")
         if z > LARGEST:
             faults.append(f"{z} rows")
@@ -436,6 +446,46 @@ def test_few_channels_are_moved_as_runs(
         assert flat_arguments(launch)[1] == width
 
 
+# Of passes forward and backward, vector widths and lengths of strips.
+STRIPS = [
+    (31, 1, "float32", (1, 32), (1, 32)),
+    (31, 2, "float32", (2, 32), (2, 16)),
+    (25, 4, "float32", (4, 16), (4, 8)),
+    (31, 4, "float32", (4, 16), (4, 8)),
+    (99, 4, "float32", (4, 32), (4, 8)),
+]
+
+
+def width_and_strip(library: ctypes.CDLL, op: str, shape: Shape) -> tuple[int, int]:
+    (launch,) = make_plan(library, op, shape)
+    assert is_pass(launch)
+    _, width, _, strip = template_arguments(launch)
+    return width, strip
+
+
+@pytest.mark.parametrize(("kernel", "channels", "dtype", "ahead", "back"), STRIPS)
+def test_strips_load_least(
+    library: ctypes.CDLL, kernel: int, channels: int, dtype: str, ahead, back
+):
+    g = geometry((4000,), kernel, 1, kernel // 2)
+    shape = Shape(g, 1, channels, dtype)
+    assert width_and_strip(library, "avg_pool", shape) == ahead
+    assert width_and_strip(library, "avg_pool_grad", shape) == back
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [(5_000, (4, 8)), (2_500, (4, 4)), (600, (4, 1)), (300, (2, 1)), (50, (1, 1))],
+)
+def test_strips_are_shortened_for_threads(
+    library: ctypes.CDLL, length: int, expected: tuple[int, int]
+):
+    """And only then do vectors become narrower."""
+    shape = Shape(geometry((length,), 31, 1, 15), 1, 16)
+    assert width_and_strip(library, "avg_pool_grad", shape) == expected
+
+
 @pytest.fixture
 def released(library: ctypes.CDLL) -> Iterator[None]:
     library.plan_as_released(True)
@@ -552,11 +602,11 @@ def test_adaptive_windows_start_where_products_fit(
     library: ctypes.CDLL, op: str, outputs: int, index: str
 ):
     """Window o starts at o * in / out, which has no 32-bit dividend for every o."""
-    launches = library.plan(
+    plan = library.plan(
         *(f"adaptive_{op}".encode(), b"float32", b"uint32", 1),
         *(int64s(1, 2**20 - 1, 1), int64s(outputs), ctypes.c_int64(0)),
     )
-    (launch,) = json.loads(launches)
+    (launch,) = json.loads(plan)["launches"]
     assert f" {index}" in launch["kernel"]
 
 
@@ -583,7 +633,7 @@ def test_memory_of_a_gradient(library: ctypes.CDLL, case, dtype: str):
     """Beyond its results, a gradient keeps offsets and what passes leave, both ways."""
     shape = case_shape(case, dtype)
     ops = ("max_pool", "max_pool_scatter") if case.op == "max" else AVG_OPS
-    between = sum(library.temporary_bytes(*plan_arguments(op, shape)) for op in ops)
+    between = sum(whole_plan(library, op, shape)["temporary_bytes"] for op in ops)
     outputs = shape.batch * math.prod(shape.geometry.output) * shape.channels
     offsets = outputs * SIZES[shape.offsets] if case.op == "max" else 0
     assert offsets + between <= 1.1 * (math.prod(case.shape) * SIZES[dtype] + offsets)

@@ -195,16 +195,37 @@ Plan plan_named(
 }
 
 template <typename Items>
-const char* json(const Items& items) {
-  static std::string text;
-  std::ostringstream out;
+void write_items(std::ostream& out, const Items& items) {
   const char* separator = "[";
   for (auto& item : items) {
     out << separator;
     write(out, item);
     separator = ",\n";
   }
-  text = (items.empty() ? "[" : out.str()) + "]";
+  out << (items.empty() ? "[]" : "]");
+}
+
+int64_t temporary_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (auto& temporary : plan.temporaries) {
+    bytes += std::accumulate(
+        temporary.shape.begin(), temporary.shape.end(),
+        int64_t{mlx::core::size_of(temporary.dtype)}, std::multiplies<>());
+  }
+  return bytes;
+}
+
+void write(std::ostream& out, const Plan& plan) {
+  out << "{\"temporary_bytes\": " << temporary_bytes(plan)
+      << ", \"launches\": ";
+  write_items(out, plan.launches);
+  out << "}";
+}
+
+// For the caller to read before it asks again.
+const char* kept(const std::ostringstream& out) {
+  static std::string text;
+  text = out.str();
   return text.c_str();
 }
 
@@ -232,15 +253,16 @@ EXPORTED void set_items_ahead(int64_t items) {
 
 // The launches since the last call, as JSON.
 EXPORTED const char* take_records() {
-  auto text = metal::json(metal::settings().records);
+  std::ostringstream out;
+  metal::write_items(out, metal::settings().records);
   metal::settings().records.clear();
-  return text;
+  return metal::kept(out);
 }
 
-// What an operation would take; nothing is allocated. `shape` is that of x:
-// (N, *spatial, C). `windows` has a row each for kernel size, stride, low and
-// high padding and dilation; of "adaptive", one for the output size.
-static metal::Plan plan_of(
+// What an operation would take, as JSON; nothing is allocated. `shape` is that
+// of x: (N, *spatial, C). `windows` has a row each for kernel size, stride, low
+// and high padding and dilation; of "adaptive", one for the output size.
+EXPORTED const char* plan(
     const char* op,
     const char* dtype,
     const char* offsets_dtype, // "": none
@@ -263,43 +285,13 @@ static metal::Plan plan_of(
   if (*offsets_dtype != '\0') {
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
   }
-  return metal::plan_named(
-      op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
-      offsets ? &*offsets : nullptr);
-}
-
-// Its launches, as JSON.
-EXPORTED const char* plan(
-    const char* op,
-    const char* dtype,
-    const char* offsets_dtype,
-    int axes,
-    const int64_t* shape,
-    const int64_t* windows,
-    int64_t byte_offset) {
-  auto plan =
-      plan_of(op, dtype, offsets_dtype, axes, shape, windows, byte_offset);
-  return metal::json(plan.launches);
-}
-
-// The bytes of its temporaries.
-EXPORTED int64_t temporary_bytes(
-    const char* op,
-    const char* dtype,
-    const char* offsets_dtype,
-    int axes,
-    const int64_t* shape,
-    const int64_t* windows,
-    int64_t byte_offset) {
-  auto plan =
-      plan_of(op, dtype, offsets_dtype, axes, shape, windows, byte_offset);
-  int64_t bytes = 0;
-  for (auto& temporary : plan.temporaries) {
-    bytes += std::accumulate(
-        temporary.shape.begin(), temporary.shape.end(),
-        int64_t{mlx::core::size_of(temporary.dtype)}, std::multiplies<>());
-  }
-  return bytes;
+  std::ostringstream out;
+  metal::write(
+      out,
+      metal::plan_named(
+          op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
+          offsets ? &*offsets : nullptr));
+  return metal::kept(out);
 }
 
 // The ahead-of-time library beside this one, "" where there is none.

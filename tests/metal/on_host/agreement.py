@@ -6,10 +6,35 @@ from collections.abc import Callable
 
 import mlx.core as mx
 import numpy as np
+import pytest
+from reference import Geometry
+from strategies import Data
+from support import avg_pool, vjp
 
 from metal import shader_host
 
 Run = Callable[[], list[mx.array]]
+
+
+def averages(x: mx.array, dy: mx.array, g: Geometry, options: dict) -> Run:
+    """Average, and its adjoint."""
+
+    def pool(x: mx.array) -> mx.array:
+        return avg_pool(x, g, **options)
+
+    return lambda: [pool(x), vjp(pool, x, dy)]
+
+
+def exact_averages(g: Geometry, channels: int, dtype: mx.Dtype, options: dict) -> Run:
+    """Of small integers, whose sums are exact: only quotients are rounded."""
+    x = Data("ties", channels).array((2, *g.size, channels), dtype)
+    dy = Data("ties", 7).array((2, *g.output, channels), dtype)
+    return averages(x, dy, g, options)
+
+
+def tolerance(dtype: mx.Dtype, least: float = 1e-5) -> float:
+    """Relative, of a quotient."""
+    return {mx.float16: 2e-3, mx.bfloat16: 2e-2}.get(dtype, least)
 
 
 def on_kernels(run: Run) -> list[mx.array]:
@@ -68,3 +93,12 @@ def assert_agree(run: Run) -> list[str]:
     for actual, expected in outputs:
         assert_same_bits(actual, expected)
     return kernels
+
+
+def error_of_fault(fault: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the one launch is found to do wrong, of shaders with a fault in them."""
+    monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
+    shader_host.run_shaders(True)
+    mx.eval(run())
+    (record,) = shader_host.take_records()
+    return record["error"]

@@ -10,6 +10,14 @@ from metal import shader_host
 
 
 @pytest.fixture
+def released() -> Iterator[None]:
+    """Arrays get the plans of a Mac, not those of larger ones."""
+    shader_host.plan_as_released()
+    yield
+    shader_host.plan_as_released(False)
+
+
+@pytest.fixture
 def far() -> Iterator[None]:
     """Batches of two are the last of many."""
     shader_host.library().set_items_ahead(2)

@@ -9,7 +9,7 @@ from itertools import product
 import mlx.core as mx
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, on_kernels, on_shaders
+from agreement import Run, agreed, assert_agree, averages, on_kernels, on_shaders
 from hypothesis import given
 from reference import Geometry
 from strategies import FINITE, Case, Data, average_options, cases
@@ -62,15 +62,6 @@ def last_place(a: mx.array) -> np.ndarray:
     fraction, smallest = PRECISION[a.dtype]
     magnitude = np.maximum(np.abs(exact(a)), 2.0**smallest)
     return 2.0 ** (np.floor(np.log2(magnitude)) - fraction)
-
-
-def averages(x: mx.array, dy: mx.array, g: Geometry, options: dict) -> Run:
-    """Average, and its adjoint."""
-
-    def pool(x: mx.array) -> mx.array:
-        return avg_pool(x, g, **options)
-
-    return lambda: [pool(x), vjp(pool, x, dy)]
 
 
 def assert_averages_agree(x: mx.array, dy: mx.array, g: Geometry, options: dict):

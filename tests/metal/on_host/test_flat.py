@@ -8,10 +8,19 @@ import mlx.core as mx
 import mlx_pooling as mp
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, on_shaders, records_of
+from agreement import (
+    Run,
+    agreed,
+    assert_agree,
+    error_of_fault,
+    exact_averages,
+    on_shaders,
+    records_of,
+    tolerance,
+)
 from reference import Geometry
 from strategies import Data
-from support import FLOATS, INTEGERS, avg_pool, exact, geometry, max_pool, vjp
+from support import FLOATS, INTEGERS, exact, geometry, max_pool, vjp
 
 from metal import shader_host
 
@@ -73,26 +82,18 @@ def test_vectors_of_more_than_four_elements(dtype: mx.Dtype, channels: int):
 @pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_averages(name: str, dtype: mx.Dtype):
-    """Of small integers, whose sums are exact: only quotients are rounded."""
-    g = GEOMETRIES[name]
-    tolerance = {mx.float16: 2e-3, mx.bfloat16: 2e-2}.get(dtype, 1e-5)
+    limit = tolerance(dtype)
     for channels, options in (
         (1, {"count_include_pad": False}),
         (3, {}),
         (5, {"divisor_override": -3}),
     ):
-        x = Data("ties", channels).array((2, *g.size, channels), dtype)
-        dy = Data("ties", 7).array((2, *g.output, channels), dtype)
-
-        def pool(x: mx.array, options: dict = options) -> mx.array:
-            return avg_pool(x, g, **options)
-
-        run = lambda x=x, dy=dy, pool=pool: [pool(x), vjp(pool, x, dy)]  # noqa: E731
+        run = exact_averages(GEOMETRIES[name], channels, dtype, options)
         outputs, kernels = agreed(run)
         assert is_flat(kernels, "avg_pool") and is_flat(kernels, "avg_pool_grad")
         for actual, expected in outputs:
             np.testing.assert_allclose(
-                exact(actual), exact(expected), rtol=tolerance, atol=tolerance
+                exact(actual), exact(expected), rtol=limit, atol=limit
             )
 
 
@@ -117,11 +118,8 @@ def test_a_vector_begins_at_a_quarter_of_its_size(monkeypatch: pytest.MonkeyPatc
     ):
         x = mx.ones((1, 4, 8, 1 if dtype == mx.float32 else 2), dtype)
         fault = "from + run_at(p, tile => from + 1 + run_at(p, tile"
-        monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
-        shader_host.run_shaders(True)
-        mx.eval(mp.max_pool2d(x, 2))
-        (record,) = shader_host.take_records()
-        assert record["error"] == error
+        run = lambda x=x: [mp.max_pool2d(x, 2)]  # noqa: E731
+        assert error_of_fault(fault, run, monkeypatch) == error
 
 
 # Loads to 16 bytes of the result, of MNIST, RGB images, LeNet-5 and LeNet: as of
@@ -134,19 +132,16 @@ LAYERS = {
 }
 
 
+@pytest.mark.usefixtures("released")
 @pytest.mark.parametrize("name", LAYERS)
 def test_loads(name: str):
     kind, shape, dtype, forward, backward = LAYERS[name]
     shader_host.run_shaders(True)
     pool = getattr(mp, f"{kind}_pool2d")
     x = mx.ones(shape, dtype)
-    shader_host.plan_as_released()
-    try:
-        ahead = records_of([pool(x, 2)])
-        dy = mx.ones((shape[0], shape[1] // 2, shape[2] // 2, shape[3]), dtype)
-        records = records_of([vjp(lambda x: pool(x, 2), x, dy)])
-    finally:
-        shader_host.plan_as_released(False)
+    ahead = records_of([pool(x, 2)])
+    dy = mx.ones((shape[0], shape[1] // 2, shape[2] // 2, shape[3]), dtype)
+    records = records_of([vjp(lambda x: pool(x, 2), x, dy)])
     back = list(filter(shader_host.is_backward, records))
     assert shader_host.loads_per_16_bytes(ahead) <= forward
     assert shader_host.loads_per_16_bytes(back) <= backward
@@ -161,6 +156,24 @@ def test_loads_of_overlapping_windows(channels: int, stride: int, most: float):
     x = mx.ones((1, 64, 64, channels))
     records = records_of([mp.max_pool2d(x, 3, stride, 1)])
     assert shader_host.loads_per_16_bytes(records) <= most
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("size", "channels", "stride", "most"),
+    [
+        *((192, 1, 1, 4), (364, 1, 2, 7), (256, 2, 2, 7), (224, 3, 2, 7)),
+        (192, 6, 2, 7),
+    ],
+)
+def test_tiles_share_rows_where_2048_threads_are_left(
+    size: int, channels: int, stride: int, most: float
+):
+    shader_host.run_shaders(True)
+    x = mx.ones((1, size, size, channels))
+    (record,) = records_of([mp.max_pool2d(x, 3, stride, 1)])
+    assert shader_host.loads_per_16_bytes([record]) <= most
+    assert 2048 <= math.prod(record["grid"]) < 8192
 
 
 def test_rows_of_any_length():

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import mlx.core as mx
 import mlx_pooling as mp
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, on_shaders, records_of
+from agreement import (
+    Run,
+    agreed,
+    assert_agree,
+    error_of_fault,
+    on_shaders,
+    records_of,
+    tolerance,
+)
 from reference import Geometry
 from strategies import Data
 from support import (
@@ -45,12 +52,8 @@ GEOMETRIES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def released() -> Iterator[None]:
-    """Arrays as small as these have few outputs, for a GPU."""
-    shader_host.plan_as_released()
-    yield
-    shader_host.plan_as_released(False)
+# Arrays as small as these have few outputs, for a GPU.
+pytestmark = pytest.mark.usefixtures("released")
 
 
 def arguments(kernel: str) -> tuple[int, int]:
@@ -150,7 +153,7 @@ def test_every_place_of_the_winner(axes: int):
 def test_averages(name: str, dtype: mx.Dtype):
     """Of small integers, whose sums are exact: only quotients are rounded."""
     g = GEOMETRIES[name]
-    tolerance = {mx.float16: 2e-3, mx.bfloat16: 2e-2}.get(dtype, 1e-6)
+    limit = tolerance(dtype, 1e-6)
     for channels, options in (
         (1, {}),
         (3, {"count_include_pad": False}),
@@ -161,7 +164,7 @@ def test_averages(name: str, dtype: mx.Dtype):
         run = lambda x=x, options=options: [avg_pool(x, g, **options)]  # noqa: E731
         ((y, expected),), kernels = agreed(run)
         forward_kernels(kernels)
-        np.testing.assert_allclose(exact(y), exact(expected), rtol=tolerance)
+        np.testing.assert_allclose(exact(y), exact(expected), rtol=limit)
 
 
 @pytest.mark.parametrize("dtype", [mx.int32, mx.int64], ids=str)
@@ -261,8 +264,5 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_reported(name: str, monkeypatch: pytest.MonkeyPatch):
     fault, message = FAULTS[name]
-    monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
-    shader_host.run_shaders(True)
-    mx.eval(mp.adaptive_avg_pool2d(mx.ones((1, 4, 4, 12)), 1))
-    (record,) = shader_host.take_records()
-    assert record["error"] == message
+    run = lambda: [mp.adaptive_avg_pool2d(mx.ones((1, 4, 4, 12)), 1)]  # noqa: E731
+    assert error_of_fault(fault, run, monkeypatch) == message

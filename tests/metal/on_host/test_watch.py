@@ -5,10 +5,14 @@ from __future__ import annotations
 import mlx.core as mx
 import mlx_pooling
 import pytest
+from agreement import error_of_fault
 
 from metal import shader_host
 
-X = mx.ones((1, 4, 4, 8))
+
+def pool() -> list[mx.array]:
+    return [mlx_pooling.avg_pool2d(mx.ones((1, 4, 4, 8)), 2, 1)]
+
 
 FAULTS = {
     "written twice": (
@@ -53,13 +57,10 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_reported(name: str, monkeypatch: pytest.MonkeyPatch):
     fault, message = FAULTS[name]
-    monkeypatch.setenv("MLX_POOLING_SHADER_FAULT", fault)
-    mx.eval(mlx_pooling.avg_pool2d(X, 2, 1))
-    (record,) = shader_host.take_records()
-    assert record["error"] == message
+    assert error_of_fault(fault, pool, monkeypatch) == message
 
 
 def test_without_a_fault_there_is_nothing_to_report():
-    mx.eval(mlx_pooling.avg_pool2d(X, 2, 1))
+    mx.eval(pool())
     (record,) = shader_host.take_records()
     assert record["error"] == ""
