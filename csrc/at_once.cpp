@@ -13,11 +13,19 @@ using mx::array;
 
 namespace {
 
-// Taps of all elements: some microseconds of work.
+// Nanoseconds on one thread. To hand work to another thread and wait for it
+// takes MLX 25,000 and more.
 #if !defined(MLX_POOLING_SMALL_WORK)
-#define MLX_POOLING_SMALL_WORK 16384
+#define MLX_POOLING_SMALL_WORK 120000
 #endif
-constexpr int64_t kSmallWork = MLX_POOLING_SMALL_WORK;
+constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
+// In a transformation, where most of the work is still to come, and is to be
+// handed over anyway.
+constexpr double kSmallPart = kSmallWork / 8;
+
+constexpr double kVisit = 3; // of a vector of channels
+constexpr double kTap = 0.5; // of one
+constexpr int64_t kVector = 16;
 
 int64_t largest_size(const std::vector<array>& arrays) {
   int64_t size = 0;
@@ -27,16 +35,19 @@ int64_t largest_size(const std::vector<array>& arrays) {
   return size;
 }
 
-// An upper bound, whichever side the windows are on.
-bool is_small(const array& output, const std::vector<array>& inputs) {
+// How long an operation takes at most.
+double work(const array& output, const std::vector<array>& inputs) {
   auto to = static_cast<int64_t>(output.size());
   auto from = largest_size(inputs);
-  if (to == 0 || from + to > kSmallWork) {
-    return false;
-  }
-  auto positions = std::max(from, to) / output.shape(-1);
+  int64_t channels = output.shape(-1);
+  auto vectors = channels < kVector ? channels : ceil_div(channels, kVector);
+  auto windows = std::min(from, to) / channels;
+  auto positions = std::max(from, to) / channels;
   auto taps = static_cast<Pooling&>(output.primitive()).window().taps();
-  return std::min(from, to) * std::min(positions, taps) <= kSmallWork;
+  auto visits = kVisit * static_cast<double>(to / channels);
+  auto reads = kTap * static_cast<double>(windows) *
+      static_cast<double>(std::min(positions, taps));
+  return (visits + reads) * static_cast<double>(vectors);
 }
 
 // Whether the primitive's output is its input, if that is row-contiguous.
@@ -86,8 +97,9 @@ bool in_transformation() {
 void compute_if_small(std::vector<array>& outputs) {
   auto& first = outputs[0];
   auto& pooling = static_cast<Pooling&>(first.primitive());
-  if (pooling.stream().device != mx::Device::cpu ||
-      !is_small(first, first.inputs())) {
+  auto most = in_transformation() ? kSmallPart : kSmallWork;
+  if (pooling.stream().device != mx::Device::cpu || first.size() == 0 ||
+      work(first, first.inputs()) > most) {
     return;
   }
   std::vector<array> inputs;

@@ -325,19 +325,19 @@ def outputs(*arrays: mx.array) -> dict[str, int]:
 
 
 def test_offsets_are_made_only_in_a_trace():
-    x = mx.random.normal((1, 32, 32, 32))
+    x = mx.random.normal((1, 128, 128, 64))
     mx.eval(x)
     f = fixed(max_op(2), 3, 2, 1)
     assert outputs(f(x)) == {"MaxPool": 1}
     for traced in (
-        vjp(f, x, mx.ones((1, 16, 16, 32))),
+        vjp(f, x, mx.ones((1, 64, 64, 64))),
         jvp(f, x, x),
         mx.vmap(f)(x[None]),
         mx.compile(f)(x),
     ):
         assert outputs(traced)["MaxPool"] > 1
 
-    outside = mx.zeros((1, 32, 32, 32))
+    outside = mx.zeros((1, 128, 128, 64))
     mx.eval(outside)
     constants = []
 

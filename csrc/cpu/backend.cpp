@@ -1,5 +1,6 @@
 #include "backend.h"
 
+#include "cpu/clear.h"
 #include "cpu/fold.h"
 #include "cpu/gather.h"
 #include "cpu/kernels.h"
@@ -63,6 +64,20 @@ void reduce(
   }
 }
 
+// From windows to their inputs. All others get zeros.
+template <typename T>
+void spread(
+    T& task,
+    const Geometry& geometry,
+    const array& dx,
+    int64_t bytes,
+    Kernel<T> kernel) {
+  cpu::clear_unlinked(
+      task.links, geometry.batch, dx.nbytes() / geometry.inputs(), task.to);
+  task.links = cpu::Links::windows(geometry);
+  run(task, geometry.outputs(), bytes, kernel);
+}
+
 cpu::Task
 task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
   return {std::move(links),  geometry.channels, from.dtype().val(),
@@ -119,13 +134,17 @@ class CpuBackend : public Backend {
               task(cpu::Links::covers(g), g, dy, dx), g.minimum,
               offsets.dtype().val(), offsets.data<void>(), std::nullopt};
           auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
-          if (method_of_scatter(max.links, g) == cpu::Method::winners) {
-            max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
-            max.winners.emplace(g);
-            run(max, max.tiling->units(), bytes,
-                cpu::kernels().max_pool_winners);
-          } else {
-            run(max, g.inputs(), bytes, cpu::kernels().max_pool_scatter);
+          auto& kernels = cpu::kernels();
+          switch (method_of_scatter(max.links, g, offsets.itemsize())) {
+            case cpu::Method::spread:
+              return spread(max, g, dx, bytes, kernels.max_pool_spread);
+            case cpu::Method::winners:
+              max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
+              max.winners.emplace(g);
+              return run(
+                  max, max.tiling->units(), bytes, kernels.max_pool_winners);
+            default:
+              run(max, g.inputs(), bytes, kernels.max_pool_scatter);
           }
         });
   }
@@ -185,10 +204,13 @@ class CpuBackend : public Backend {
       cpu::AvgTask avg{
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
       auto& kernels = cpu::kernels();
+      auto bytes = dy.nbytes() + dx.nbytes();
+      if (is_spread(avg.links, g)) {
+        return spread(avg, g, dx, bytes, kernels.avg_pool_spread);
+      }
       reduce(
-          avg, g, lane_bytes(dy), cpu::Reduction::gradient,
-          dy.nbytes() + dx.nbytes(), kernels.avg_pool_grad, kernels.avg_sweep,
-          nullptr);
+          avg, g, lane_bytes(dy), cpu::Reduction::gradient, bytes,
+          kernels.avg_pool_grad, kernels.avg_sweep, nullptr);
     });
   }
 

@@ -45,14 +45,17 @@ struct AvgTask : Task {
 };
 
 // The kernels compute positions [begin, end) of `to`, or units [begin, end) of
-// the tiling where there is one, on the calling thread.
+// the tiling where there is one, on the calling thread. Those that spread go
+// the other way: from positions [begin, end) of `from`, which `links` are of.
 struct Kernels {
   void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*max_pool_spread)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
   void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*avg_pool_spread)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_row_by_row)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
 };
@@ -66,14 +69,18 @@ const Kernels& kernels();
   void max_pool(const MaxTask& task, int64_t begin, int64_t end);         \
   void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end); \
   void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end); \
+  void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end);  \
   void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
   void avg_pool(const AvgTask& task, int64_t begin, int64_t end);         \
   void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
+  void avg_pool_spread(const AvgTask& task, int64_t begin, int64_t end);  \
   void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end);   \
   void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);        \
-  inline constexpr Kernels kernels{                                       \
-      max_pool, max_pool_scatter, max_pool_winners, max_sweep,            \
-      avg_pool, avg_pool_grad,    avg_row_by_row,   avg_sweep};           \
+  inline constexpr Kernels kernels{max_pool,         max_pool_scatter,    \
+                                   max_pool_winners, max_pool_spread,     \
+                                   max_sweep,        avg_pool,            \
+                                   avg_pool_grad,    avg_pool_spread,     \
+                                   avg_row_by_row,   avg_sweep};          \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

@@ -17,6 +17,9 @@ namespace {
 //   winners     so much for each window         gradients of maxima over
 //                                               windows that overlap a lot, or
 //                                               of few channels
+//   spread      product of the window's sizes   gradients over small windows
+//                                               that share no input, of some
+//                                               channels
 //
 // The cheapest is taken, except that only walk has an answer for windows
 // without a tap whose taps matter, for links that are out of order (gradients
@@ -61,6 +64,9 @@ constexpr int64_t kFloat = 4;   // bytes
 constexpr int64_t kVector = 16; // floats
 constexpr int64_t kShortVector = 4;
 constexpr int64_t kMostTaps = int64_t{1} << 16;
+// Inputs of larger windows are better written in their order.
+constexpr int64_t kMostSpread = 16;
+constexpr int64_t kLeastSpread = 8; // channels
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
 
@@ -162,7 +168,20 @@ Method method_of_reduction(
   return is_large ? Method::row_by_row : Method::walk;
 }
 
-Method method_of_scatter(const Links& covers, const Geometry& geometry) {
+bool is_spread(const Links& covers, const Geometry& geometry) {
+  if (geometry.taps() > kMostSpread || geometry.channels < kLeastSpread) {
+    return false;
+  }
+  auto& axes = covers.axes;
+  return std::all_of(
+      axes.begin(), axes.end(), [](auto& axis) { return axis.longest <= 1; });
+}
+
+Method method_of_scatter(
+    const Links& covers, const Geometry& geometry, int64_t offset_bytes) {
+  if (offset_bytes == 1 && is_spread(covers, geometry)) {
+    return Method::spread;
+  }
   auto channels = geometry.channels;
   bool pays = winners_cost(covers, geometry.batch, channels) <
       walk_cost(covers, channels, kFloat, kCover);

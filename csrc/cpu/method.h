@@ -10,6 +10,7 @@ enum class Method {
   sweep,      // reduce along one axis after the other: Sweep
   row_by_row, // sum each row of a window, then those: RowByRow
   winners,    // visit every window's winner: HandOut
+  spread,     // visit every window, and write the gradients of its inputs
 };
 
 enum class Reduction {
@@ -23,7 +24,11 @@ enum class Reduction {
 Method method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
+// Whether a gradient is spread: no two windows share an input.
+bool is_spread(const Links& covers, const Geometry& geometry);
+
 // Of max_pool_scatter.
-Method method_of_scatter(const Links& covers, const Geometry& geometry);
+Method method_of_scatter(
+    const Links& covers, const Geometry& geometry, int64_t offset_bytes);
 
 } // namespace mlx_pooling::cpu
