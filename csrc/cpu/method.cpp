@@ -56,7 +56,11 @@ constexpr double kScalarTap = 0.25;
 // Cells of so many channels no longer stay in the first level of cache.
 constexpr int64_t kManyChannels = 32;
 constexpr double kUncached = 0.42;
-// Nor do more totals than these in the second.
+// Nor do more of a sweep over depth in the second, for a block of channels,
+constexpr double kMostCells = 160 * 1024;
+constexpr int64_t kChannelBlock = 64;
+constexpr double kUncachedCells = 1.4;
+// nor more totals than these.
 constexpr int64_t kMostTotals = 256 * 1024;
 constexpr double kUncachedTotals = 2.5;
 
@@ -129,6 +133,13 @@ double sweep_cost(
     if (links.axes[axis].kernel > 1) {
       cost = item_cost(links.axes[axis], cost, operation);
     }
+  }
+  auto& [depth, height, width] = links.axes;
+  auto cells = static_cast<double>(depth.span + 1) *
+      static_cast<double>(height.size() * width.size()) *
+      static_cast<double>(std::min(channels, kChannelBlock));
+  if (depth.kernel > 1 && cells > kMostCells) {
+    cost *= kUncachedCells;
   }
   return cost + kCells;
 }
