@@ -23,9 +23,10 @@ constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
 // handed over anyway.
 constexpr double kSmallPart = kSmallWork / 8;
 
-constexpr double kVisit = 3; // of a vector of channels
-constexpr double kTap = 0.5; // of one
-constexpr int64_t kVector = 16;
+// Of one vector of channels; of one element where there are none.
+constexpr double kVisit = 3;
+constexpr double kTap = 0.5;
+constexpr int64_t kVectorBytes = 64;
 
 int64_t largest_size(const std::vector<array>& arrays) {
   int64_t size = 0;
@@ -35,19 +36,24 @@ int64_t largest_size(const std::vector<array>& arrays) {
   return size;
 }
 
-// How long an operation takes at most.
+// About how long an operation takes, on a CPU with wide vectors.
 double work(const array& output, const std::vector<array>& inputs) {
+  auto& pooling = static_cast<Pooling&>(output.primitive());
   auto to = static_cast<int64_t>(output.size());
   auto from = largest_size(inputs);
   int64_t channels = output.shape(-1);
-  auto vectors = channels < kVector ? channels : ceil_div(channels, kVector);
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
-  auto taps = static_cast<Pooling&>(output.primitive()).window().taps();
-  auto visits = kVisit * static_cast<double>(to / channels);
-  auto reads = kTap * static_cast<double>(windows) *
-      static_cast<double>(std::min(positions, taps));
-  return (visits + reads) * static_cast<double>(vectors);
+  auto taps = std::min(positions, pooling.window().taps());
+  std::string_view name = pooling.name();
+  // At least as wide as a float.
+  auto lanes = kVectorBytes / std::max<int64_t>(output.itemsize(), 4);
+  bool in_vectors =
+      (name == "MaxPool" || name == "AvgPool") && channels >= lanes;
+  auto visits = in_vectors ? ceil_div(channels, lanes) : channels;
+  return (kVisit * static_cast<double>(to / channels) +
+          kTap * static_cast<double>(windows) * static_cast<double>(taps)) *
+      static_cast<double>(visits);
 }
 
 // Whether the primitive's output is its input, if that is row-contiguous.

@@ -282,7 +282,7 @@ def test_every_small_output_size(size: int, kernel: int):
 
 
 def test_one_primitive_and_no_offsets_outside_a_trace():
-    x = mx.zeros((1, 128, 128, 64))
+    x = mx.zeros((1, 128, 128, 256))
     mx.eval(x)
     for pool, name in ((max_op, "MaxPool"), (avg_op, "AvgPool")):
         nodes = dict(graph_nodes(pool(2)(x, 3, 2, 1)))

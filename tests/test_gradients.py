@@ -109,6 +109,27 @@ def test_float64_on_cpu(case: Case, options: dict):
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
+@pytest.mark.parametrize("channels", [8, 17, 64])
+@pytest.mark.parametrize(("stride", "dilation"), [(2, 1), (3, 1), (2, 3), (5, 3)])
+def test_windows_that_share_no_input(
+    ndim: int, channels: int, stride: int, dilation: int
+):
+    """Some inputs lie between them, or behind the last."""
+    g = geometry((11, 8, 7)[:ndim], 2, stride, 1, dilation)
+    case = Case(g, 2, channels, Data("ties", channels))
+    for dtype in FLOATS:
+        check_max_vjp(case, dtype)
+        check_avg_vjp(case, dtype, {"count_include_pad": False})
+    check_avg_vjp(case, mx.complex64, {"divisor_override": -3})
+    x = case.input()
+    for kind in ("nan", "infinite"):
+        dy = Data(kind, 1).array(case.output_shape, mx.float32)
+        dx = vjp(lambda x: max_pool(x, g), x, dy)
+        indices = reference.max_pool(exact(x), g).indices
+        assert_same(dx, reference.scatter(exact(dy), indices, g.size))
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("kind", ANY)
 def test_each_kind_of_data(ndim: int, kind: str):
     """Overlapping, padded, dilated windows, and one overhanging in ceil_mode."""
@@ -325,19 +346,19 @@ def outputs(*arrays: mx.array) -> dict[str, int]:
 
 
 def test_offsets_are_made_only_in_a_trace():
-    x = mx.random.normal((1, 128, 128, 64))
+    x = mx.random.normal((1, 128, 128, 256))
     mx.eval(x)
     f = fixed(max_op(2), 3, 2, 1)
     assert outputs(f(x)) == {"MaxPool": 1}
     for traced in (
-        vjp(f, x, mx.ones((1, 64, 64, 64))),
+        vjp(f, x, mx.ones((1, 64, 64, 256))),
         jvp(f, x, x),
         mx.vmap(f)(x[None]),
         mx.compile(f)(x),
     ):
         assert outputs(traced)["MaxPool"] > 1
 
-    outside = mx.zeros((1, 128, 128, 64))
+    outside = mx.zeros((1, 128, 128, 256))
     mx.eval(outside)
     constants = []
 

@@ -8,7 +8,7 @@ namespace {
 
 // Each input adds up its shares of the cotangents of all windows around it.
 template <typename T, int L, bool IsUniform>
-void spread(const AvgTask& task, int64_t begin, int64_t end) {
+void collect(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
   const A uniform = divisor_at<A>(task.divisor, 0, 0, 0);
   auto channels = task.channels;
@@ -41,8 +41,8 @@ void spread(const AvgTask& task, int64_t begin, int64_t end) {
 void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      task.divisor.is_uniform ? spread<T, L, true>(task, begin, end)
-                              : spread<T, L, false>(task, begin, end);
+      task.divisor.is_uniform ? collect<T, L, true>(task, begin, end)
+                              : collect<T, L, false>(task, begin, end);
     });
   });
 }

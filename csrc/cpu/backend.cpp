@@ -205,7 +205,7 @@ class CpuBackend : public Backend {
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
-      if (is_spread(avg.links, g)) {
+      if (pays_to_spread(avg.links, g)) {
         return spread(avg, g, dx, bytes, kernels.avg_pool_spread);
       }
       reduce(

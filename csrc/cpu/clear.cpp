@@ -7,30 +7,47 @@
 
 namespace mlx_pooling::cpu {
 
+namespace {
+
+int64_t linked_positions(const AxisLinks& axis) {
+  return std::count_if(axis.of.begin(), axis.of.end(), [](auto& link) {
+    return link.count > 0;
+  });
+}
+
+void clear_unlinked_columns(
+    const AxisLinks& width, int64_t position_bytes, char* row) {
+  for (int64_t w = 0; w < width.size(); ++w) {
+    if (width.of[w].count == 0) {
+      std::memset(row + w * position_bytes, 0, position_bytes);
+    }
+  }
+}
+
+} // namespace
+
 void clear_unlinked(
     const Links& links, int64_t batch, int64_t position_bytes, void* to) {
   auto& [depth, height, width] = links.axes;
-  bool none = std::none_of(
-      links.axes.begin(), links.axes.end(),
-      [](auto& axis) { return axis.some_empty; });
-  if (none) {
+  auto positions = depth.size() * height.size() * width.size();
+  auto unlinked = positions -
+      linked_positions(depth) * linked_positions(height) *
+          linked_positions(width);
+  if (unlinked == 0) {
     return;
   }
-  auto row_bytes = width.size() * position_bytes;
   auto rows = batch * depth.size() * height.size();
-  parallel_for(rows, rows * row_bytes, [&](int64_t begin, int64_t end) {
+  auto row_bytes = width.size() * position_bytes;
+  auto bytes = batch * unlinked * position_bytes;
+  parallel_for(rows, bytes, [&](int64_t begin, int64_t end) {
     for (auto row = begin; row < end; ++row) {
-      auto* bytes = static_cast<char*>(to) + row * row_bytes;
+      auto* cells = static_cast<char*>(to) + row * row_bytes;
       auto h = row % height.size();
       auto d = row / height.size() % depth.size();
       if (depth.of[d].count == 0 || height.of[h].count == 0) {
-        std::memset(bytes, 0, row_bytes);
-        continue;
-      }
-      for (int64_t w = 0; width.some_empty && w < width.size(); ++w) {
-        if (width.of[w].count == 0) {
-          std::memset(bytes + w * position_bytes, 0, position_bytes);
-        }
+        std::memset(cells, 0, row_bytes);
+      } else if (width.some_empty) {
+        clear_unlinked_columns(width, position_bytes, cells);
       }
     }
   });

@@ -111,14 +111,17 @@ using Vectors = std::integral_constant<int, N>;
 // be shorter.
 template <typename WidestLane, int L, typename Visit>
 MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
-  constexpr bool is_full = L == kFullLanes<WidestLane>; // else less than 4
+  constexpr bool is_full = L == kFullLanes<WidestLane>;
+  // Not of those that fill a quarter, which are fewer.
+  constexpr bool may_be_four =
+      is_full || (L == 1 && kFullLanes<WidestLane> > 16);
   int64_t c = 0;
   if constexpr (is_full && kVectorBytes == 64) { // AVX-512 has 32 registers
     for (; c + 8 * L <= channels; c += 8 * L) {
       visit(Vectors<8>{}, c);
     }
   }
-  if constexpr (is_full) {
+  if constexpr (may_be_four) {
     for (; c + 4 * L <= channels; c += 4 * L) {
       visit(Vectors<4>{}, c);
     }

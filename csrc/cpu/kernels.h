@@ -21,8 +21,10 @@ struct Divisor {
   bool is_uniform; // the same for every output
 };
 
-// One operation over row-contiguous data. `to` has links.axes positions of
-// `channels` elements, each computed from what it is linked to in `from`.
+// One operation over row-contiguous data. `links` are of the positions, of
+// `channels` elements each, that a kernel goes through: those of `to`, computed
+// from what they are linked to in `from`, or, where gradients are spread, those
+// of `from`, each of which writes what it is linked to.
 struct Task {
   Links links;
   int64_t channels;
@@ -44,9 +46,8 @@ struct AvgTask : Task {
   bool adjoint; // divide what comes from a window, not what goes to it
 };
 
-// The kernels compute positions [begin, end) of `to`, or units [begin, end) of
-// the tiling where there is one, on the calling thread. Those that spread go
-// the other way: from positions [begin, end) of `from`, which `links` are of.
+// The kernels go through positions [begin, end), or units [begin, end) of the
+// tiling where there is one, on the calling thread.
 struct Kernels {
   void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);

@@ -18,20 +18,26 @@ struct Repeating {
   int64_t step;
 };
 
+Repeating
+repeating(const Axis& axis, int64_t begin, int64_t end, int64_t period) {
+  return {
+      {begin, axis.adaptive ? begin : std::max(begin, end)},
+      period,
+      axis.stride / period};
+}
+
 Repeating repeating_windows(const Axis& axis) {
   auto uncut = axis.in + axis.pad_lo - axis.dilation * (axis.kernel - 1);
   auto begin = std::min(ceil_div(axis.pad_lo, axis.stride), axis.out);
   auto end = std::min(ceil_div(uncut, axis.stride), axis.out);
-  return {
-      {begin, axis.adaptive ? begin : std::max(begin, end)}, 1, axis.stride};
+  return repeating(axis, begin, end, 1);
 }
 
 Repeating repeating_covers(const Axis& axis) {
   auto reach = axis.dilation * (axis.kernel - 1);
   auto begin = std::clamp<int64_t>(reach - axis.pad_lo, 0, axis.in);
   auto end = std::min(axis.out * axis.stride - axis.pad_lo, axis.in);
-  return {
-      {begin, axis.adaptive ? begin : std::max(begin, end)}, axis.stride, 1};
+  return repeating(axis, begin, end, axis.stride);
 }
 
 template <typename LinkOf>
@@ -65,8 +71,8 @@ void survey(AxisLinks& links, const Repeating& repeating) {
   int64_t first = 0;
   int64_t last = 0;
   for (int64_t i = 0; i < links.size(); ++i) {
-    if (i == begin + 2 * repeating.period && i < end) {
-      i = end - 1;
+    if (i == begin + 2 * repeating.period && i < end - repeating.period) {
+      i = end - repeating.period;
     }
     const Link& link = links.of[i];
     if (link.count == 0) {

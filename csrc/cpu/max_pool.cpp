@@ -1,5 +1,6 @@
 #include <type_traits>
 
+#include "cpu/compare.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"

@@ -1,3 +1,4 @@
+#include "cpu/compare.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/walk.h"

@@ -17,13 +17,14 @@ namespace {
 //   winners     so much for each window         gradients of maxima over
 //                                               windows that overlap a lot, or
 //                                               of few channels
-//   spread      product of the window's sizes   gradients over small windows
+//   spread      the same for any window         gradients over small windows
 //                                               that share no input, of some
 //                                               channels
 //
-// The cheapest is taken, except that only walk has an answer for windows
-// without a tap whose taps matter, for links that are out of order (gradients
-// of strided dilation) and for windows of more taps than a table should have.
+// Where that pays, it is spread; else the cheapest is taken. Only walk has an
+// answer for windows without a tap whose taps matter, for links that are out of
+// order (gradients of strided dilation) and for windows of more taps than a
+// table should have.
 //
 // Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
@@ -53,14 +54,14 @@ constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
-// Cells of so many channels no longer stay in the first level of cache.
+// Of so many channels, cells leave the first level of cache.
 constexpr int64_t kManyChannels = 32;
 constexpr double kUncached = 0.42;
-// Nor do more of a sweep over depth in the second, for a block of channels,
+// So many, of blocks of channels that a sweep over depth keeps, the second.
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
 constexpr double kUncachedCells = 1.4;
-// nor more totals than these.
+// And so do so many totals.
 constexpr int64_t kMostTotals = 256 * 1024;
 constexpr double kUncachedTotals = 2.5;
 
@@ -170,7 +171,9 @@ Method method_of_reduction(
     }
   }
   auto cost = cost_of(reduction);
-  if (sweep_cost(links, channels, lane, cost.sweep) <
+  // Which tap a maximum is takes a lane of its own.
+  auto sweep_lane = reduction == Reduction::winner ? kFloat : lane;
+  if (sweep_cost(links, channels, sweep_lane, cost.sweep) <
       walk_cost(links, channels, lane, cost)) {
     return Method::sweep;
   }
@@ -179,7 +182,7 @@ Method method_of_reduction(
   return is_large ? Method::row_by_row : Method::walk;
 }
 
-bool is_spread(const Links& covers, const Geometry& geometry) {
+bool pays_to_spread(const Links& covers, const Geometry& geometry) {
   if (geometry.taps() > kMostSpread || geometry.channels < kLeastSpread) {
     return false;
   }
@@ -190,7 +193,7 @@ bool is_spread(const Links& covers, const Geometry& geometry) {
 
 Method method_of_scatter(
     const Links& covers, const Geometry& geometry, int64_t offset_bytes) {
-  if (offset_bytes == 1 && is_spread(covers, geometry)) {
+  if (offset_bytes == 1 && pays_to_spread(covers, geometry)) {
     return Method::spread;
   }
   auto channels = geometry.channels;

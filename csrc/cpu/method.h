@@ -24,8 +24,9 @@ enum class Reduction {
 Method method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
-// Whether a gradient is spread: no two windows share an input.
-bool is_spread(const Links& covers, const Geometry& geometry);
+// Whether no two windows share an input, and they are small, so that a gradient
+// is better spread.
+bool pays_to_spread(const Links& covers, const Geometry& geometry);
 
 // Of max_pool_scatter.
 Method method_of_scatter(

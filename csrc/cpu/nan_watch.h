@@ -4,8 +4,30 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Notices a NaN among values at the price of one operation each: their squares
-// are added up, which makes a NaN of nothing else, since none is -inf.
+template <typename A, int L>
+MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float> && L == 16) {
+    auto nan = bits_as<__m512>(v);
+    return _mm512_cmp_ps_mask(nan, nan, _CMP_UNORD_Q) != 0;
+  }
+#endif
+  auto nan = v != v;
+  if constexpr (L == 1) {
+    return nan;
+  } else {
+    uint64_t words[sizeof(nan) / sizeof(uint64_t)];
+    std::memcpy(words, &nan, sizeof(nan));
+    uint64_t any = 0;
+    for (auto word : words) {
+      any |= word;
+    }
+    return any != 0;
+  }
+}
+
+// Notices a NaN among values at the price of a multiply-add each: their squares
+// are added up, which makes a NaN of nothing else, since no square is -inf.
 template <typename A, int L>
 class NanWatch {
  public:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu/compare.h"
 #include "cpu/scratch.h"
 #include "cpu/vec.h"
 
@@ -139,7 +140,7 @@ struct Max {
 
   template <int L>
   MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
-    if constexpr (std::is_integral_v<Value> && !kTaps) {
+    if constexpr (std::is_integral_v<Value> && !kTaps) { // no NaN
       return of<L>(larger<Value, L>(b.value, a.value));
     }
     auto better = replaces(b.value, a.value);

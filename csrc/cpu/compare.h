@@ -1,0 +1,101 @@
+#pragma once
+
+#include "cpu/vec.h"
+
+// Selection of elements, and what maxima compare.
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// v itself, which GCC would otherwise load again, under a mask, where it is
+// selected: that is several times slower on some CPUs.
+template <typename V>
+MLX_POOLING_INLINE V in_register(V v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) >= 16) {
+    asm("" : "+v"(v));
+  }
+#endif
+  return v;
+}
+
+// v where the mask is set, else 0. Not `mask ? v : 0`, of which GCC makes loads
+// under a mask.
+template <typename A, int L, typename Mask>
+MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
+  auto bits = resize_mask<A, L>(mask);
+  return bits_as<Vec<A, L>>(decltype(bits)(bits_as<decltype(bits)>(v) & bits));
+}
+
+// mask ? a : b. Of single elements without a branch, which nothing predicts.
+template <int L, typename Mask, typename V>
+MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {
+  if constexpr (L == 1) {
+    using Bits = OffsetLane<V, uint8_t>;
+    auto bits = static_cast<Bits>(-static_cast<Bits>(mask != 0));
+    return bits_as<V>(static_cast<Bits>(
+        (bits_as<Bits>(a) & bits) | (bits_as<Bits>(b) & ~bits)));
+  } else {
+    return mask ? a : b;
+  }
+}
+
+// Flipping these bits reverses the order of T's values, so that the minimum is
+// the maximum of what is flipped.
+template <typename T>
+constexpr auto order_bits() {
+  using A = Arithmetic<T>;
+  using Bits = OffsetLane<A, uint8_t>;
+  if constexpr (std::is_same_v<T, Bool>) {
+    return Bits{1};
+  } else if constexpr (std::is_floating_point_v<A>) {
+    return Bits(Bits{1} << (8 * sizeof(A) - 1));
+  } else {
+    return Bits(~Bits{0});
+  }
+}
+
+template <typename V, typename Bits>
+MLX_POOLING_INLINE V flipped(V v, Bits bits) {
+  return bits_as<V>(Bits(bits_as<Bits>(v) ^ bits));
+}
+
+// Where v takes the maximum over from `best`: a larger value, or any NaN.
+template <typename V>
+MLX_POOLING_INLINE auto replaces(V v, V best) {
+  return (v > best) | (v != v);
+}
+
+#if defined(__AVX512BW__)
+template <typename A>
+MLX_POOLING_INLINE auto larger_in_512_bits(__m512i v, __m512i best) {
+  constexpr bool is_signed = std::is_signed_v<A>;
+  if constexpr (std::is_same_v<A, float>) {
+    return _mm512_max_ps(bits_as<__m512>(v), bits_as<__m512>(best));
+  } else if constexpr (std::is_same_v<A, double>) {
+    return _mm512_max_pd(bits_as<__m512d>(v), bits_as<__m512d>(best));
+  } else if constexpr (sizeof(A) == 1) {
+    return is_signed ? _mm512_max_epi8(v, best) : _mm512_max_epu8(v, best);
+  } else if constexpr (sizeof(A) == 2) {
+    return is_signed ? _mm512_max_epi16(v, best) : _mm512_max_epu16(v, best);
+  } else if constexpr (sizeof(A) == 4) {
+    return is_signed ? _mm512_max_epi32(v, best) : _mm512_max_epu32(v, best);
+  } else {
+    return is_signed ? _mm512_max_epi64(v, best) : _mm512_max_epu64(v, best);
+  }
+}
+#endif
+
+// v > best ? v : best. GCC 12 knows the one instruction for that, except in
+// AVX-512.
+template <typename A, int L>
+MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(v) == 64) {
+    return bits_as<Vec<A, L>>(
+        larger_in_512_bits<A>(bits_as<__m512i>(v), bits_as<__m512i>(best)));
+  }
+#endif
+  return chosen<L>(v > best, v, best);
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
