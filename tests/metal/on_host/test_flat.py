@@ -166,7 +166,7 @@ def test_loads_of_overlapping_windows(channels: int, stride: int, most: float):
         (192, 6, 2, 7),
     ],
 )
-def test_tiles_share_rows_where_2048_threads_are_left(
+def test_loads_where_tiles_leave_2048_threads(
     size: int, channels: int, stride: int, most: float
 ):
     shader_host.run_shaders(True)
