@@ -103,9 +103,12 @@ bool in_transformation() {
 void compute_if_small(std::vector<array>& outputs) {
   auto& first = outputs[0];
   auto& pooling = static_cast<Pooling&>(first.primitive());
-  auto most = in_transformation() ? kSmallPart : kSmallWork;
-  if (pooling.stream().device != mx::Device::cpu || first.size() == 0 ||
-      work(first, first.inputs()) > most) {
+  if (pooling.stream().device != mx::Device::cpu || first.size() == 0) {
+    return;
+  }
+  bool is_transformed = in_transformation();
+  if (work(first, first.inputs()) >
+      (is_transformed ? kSmallPart : kSmallWork)) {
     return;
   }
   std::vector<array> inputs;
@@ -120,7 +123,7 @@ void compute_if_small(std::vector<array>& outputs) {
   for (auto& output : outputs) {
     output.set_status(array::Status::available);
   }
-  if (!in_transformation()) {
+  if (!is_transformed) {
     first.detach();
   }
 }

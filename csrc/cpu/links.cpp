@@ -48,10 +48,11 @@ void fill(
     LinkOf link_of) {
   auto [range, period, step] = repeating;
   links.resize(size);
-  for (int64_t i = 0; i < size; ++i) {
-    if (!range.contains(i)) {
-      links[i] = link_of(i);
-    }
+  for (int64_t i = 0; i < range.begin; ++i) {
+    links[i] = link_of(i);
+  }
+  for (auto i = range.end; i < size; ++i) {
+    links[i] = link_of(i);
   }
   auto phases = std::min(range.begin + period, range.end);
   for (auto phase = range.begin; phase < phases; ++phase) {
