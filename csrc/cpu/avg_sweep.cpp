@@ -27,12 +27,13 @@ class AvgEnds {
     return kDivided && !task_.adjoint && !task_.divisor.is_uniform;
   }
 
-  void read(int64_t position, int64_t at, int64_t count, Value* values) const {
+  void read(int64_t position, int64_t at, int64_t count, uintptr_t ahead, Value* values) const {
     auto* x =
         static_cast<const T*>(task_.from) + position * task_.channels + at;
     auto divisor = reads_by_position() ? divisor_of(position) : Value{1};
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+          fetch_ahead<L>(x + j, ahead);
           auto value = load<L>(x + j);
           store<L>(values + j, divisor == 1 ? value : value / divisor);
         });

@@ -48,12 +48,17 @@ class MaxEnds {
   }
 
   void
-  read(int64_t position, int64_t at, int64_t count, typename Op::Value* values)
-      const {
+  read(
+      int64_t position,
+      int64_t at,
+      int64_t count,
+      uintptr_t ahead,
+      typename Op::Value* values) const {
     auto* x =
         static_cast<const T*>(task_.from) + position * task_.channels + at;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+          fetch_ahead<L>(x + j, ahead);
           store<L>(values + j, flip<L>(load<L>(x + j)));
         });
   }

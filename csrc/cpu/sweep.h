@@ -13,7 +13,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // joined to a row's winner or sum are not visited again by the windows above
 // and below. `Ends` reads rows of `from` and writes those of `to`:
 //
-//   read(position, at, count, values): `count` elements from channel `at` on
+//   read(position, at, count, ahead, values): `count` elements from channel `at`
+//     on; those that lie `ahead` bytes on are read soon
 //   write(position, at, count, cells): as many, cells(Lanes<L>{}, j) from j on
 //   reads_by_position(), writes_by_position(): whether runs of several
 //     positions must not be read or written in one
@@ -109,8 +110,16 @@ class Sweep {
     for_each_run(
         row * width.other_size, from, ends_.reads_by_position(),
         [&](int64_t position, int64_t j, int64_t count) {
-          ends_.read(position, block_.begin, count, rows.row() + j);
+          ends_.read(
+              position, block_.begin, count, ahead(count), rows.row() + j);
         });
+  }
+
+  // Runs of `count` elements that are not the whole of a position lie apart.
+  uintptr_t ahead(int64_t count) const {
+    constexpr int64_t kSize = sizeof(typename Op::Stored);
+    auto runs = static_cast<int64_t>(kAheadBytes) / (count * kSize) + 1;
+    return count < channels_ ? runs * channels_ * kSize : kAheadBytes;
   }
 
   template <typename Read>
