@@ -16,6 +16,7 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
   for (auto i = begin; i < end; ++i, walk.next()) {
     auto* dy = static_cast<const T*>(task.from) + walk.plane() * channels;
     auto* dx = static_cast<T*>(task.to) + i * channels;
+    auto* newest = dy + walk.newest() * channels;
     for_each_block<A, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
@@ -29,6 +30,7 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
             }
           });
           for (int u = 0; u < U; ++u) {
+            fetch_ahead<L>(newest + c + u * L);
             claim_ahead<L>(dx + c + u * L);
             store<L>(dx + c + u * L, IsUniform ? total[u] / uniform : total[u]);
           }

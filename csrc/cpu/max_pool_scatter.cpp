@@ -19,14 +19,13 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
     auto* dy = static_cast<const T*>(task.from) + plane;
     auto* offsets = static_cast<const Offset*>(task.offsets) + plane;
     auto* dx = static_cast<T*>(task.to) + i * channels;
+    auto newest = walk.newest() * channels;
     for_each_block<Lane, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
-          int64_t newest = 0;
           walk.for_each([&](Linked window) MLX_POOLING_LAMBDA {
             auto o = window.spatial * channels + c;
             auto tap = broadcast<Offset, L>(Offset(window.tap));
-            newest = o;
             for (int u = 0; u < U; ++u) {
               auto won = load<L>(offsets + o + u * L) == tap;
               auto share = kept<A, L>(load<L>(dy + o + u * L), won);
@@ -34,8 +33,8 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
             }
           });
           for (int u = 0; u < U; ++u) {
-            fetch_ahead<L>(dy + newest + u * L);
-            fetch_ahead<64>(offsets + newest + u * L);
+            fetch_ahead<L>(dy + newest + c + u * L);
+            fetch_ahead<64>(offsets + newest + c + u * L);
             claim_ahead<L>(dx + c + u * L);
             store<L>(dx + c + u * L, total[u]);
           }

@@ -62,6 +62,17 @@ class Walk {
     return rows_.front().tap + along_w().tap;
   }
 
+  // The spatial position that is visited last: walks over overlapping windows
+  // have been to the others before.
+  MLX_POOLING_INLINE int64_t newest() const {
+    if (unlinked()) {
+      return 0;
+    }
+    const Link& along = along_w();
+    return rows_.back().spatial + along.first +
+        (along.count - 1) * links_.axes[2].step;
+  }
+
   // Calls visit(Linked) in row-major order.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
