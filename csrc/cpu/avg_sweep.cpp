@@ -27,7 +27,12 @@ class AvgEnds {
     return kDivided && !task_.adjoint && !task_.divisor.is_uniform;
   }
 
-  void read(int64_t position, int64_t at, int64_t count, uintptr_t ahead, Value* values) const {
+  void read(
+      int64_t position,
+      int64_t at,
+      int64_t count,
+      uintptr_t ahead,
+      Value* values) const {
     auto* x =
         static_cast<const T*>(task_.from) + position * task_.channels + at;
     auto divisor = reads_by_position() ? divisor_of(position) : Value{1};
@@ -84,8 +89,10 @@ class AvgEnds {
 void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
   with_summed_type(task.dtype, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
-    Sweep<Sum<T>, AvgEnds<T>>(task.links, task.channels, ends)
-        .run(*task.tiling, begin, end);
+    Sweep<Sum<T>, AvgEnds<T>> sweep(task.links, task.channels, ends);
+    for (auto unit = begin; unit < end; ++unit) {
+      sweep.run(*task.tiling, unit);
+    }
   });
 }
 

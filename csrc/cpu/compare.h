@@ -59,10 +59,20 @@ MLX_POOLING_INLINE V flipped(V v, Bits bits) {
   return bits_as<V>(Bits(bits_as<Bits>(v) ^ bits));
 }
 
-// Where v takes the maximum over from `best`: a larger value, or any NaN.
-template <typename V>
+// How a value is compared with the largest before it.
+enum class Rule {
+  exact, // any NaN is the largest
+  fast,  // right unless there is a NaN, which is noticed (NanWatch)
+};
+
+// Where v takes the maximum over from `best`.
+template <Rule kRule, typename V>
 MLX_POOLING_INLINE auto replaces(V v, V best) {
-  return (v > best) | (v != v);
+  if constexpr (kRule == Rule::exact) {
+    return (v > best) | (v != v);
+  } else {
+    return v > best;
+  }
 }
 
 #if defined(__AVX512BW__)

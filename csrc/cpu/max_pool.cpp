@@ -10,12 +10,6 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// How a value is compared with the largest before it.
-enum class Rule {
-  exact, // any NaN is the largest
-  fast,  // right unless there is a NaN, which is noticed
-};
-
 // The maximum of each window and, unless Offset is void, which tap it is.
 template <typename T, typename Offset, int L>
 class Maxima {
@@ -66,7 +60,7 @@ class Maxima {
       for (int u = 0; u < U; ++u) {
         fetch_ahead<L>(from + u * L);
         auto v = in_register(flipped(load<L>(from + u * L), flip));
-        auto better = kRule == Rule::exact ? replaces(v, best[u]) : v > best[u];
+        auto better = replaces<kRule>(v, best[u]);
         if constexpr (kOffsets) {
           best_tap[u] =
               chosen<L>(resize_mask<Lane, L>(better), tap_here, best_tap[u]);

@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "cpu/kernels.h"
+#include "cpu/nan_watch.h"
 #include "cpu/sweep.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -32,10 +33,10 @@ auto flips(bool minimum) {
   return bits;
 }
 
-template <typename T, bool kTaps>
+template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:
-  using Op = Max<T, kTaps>;
+  using Op = Max<T, kTaps, kRule>;
   using Flip = decltype(order_bits<T>());
 
   MaxEnds(const MaxTask& task, Flip flip) : task_(task), flip_(flip) {}
@@ -47,20 +48,30 @@ class MaxEnds {
     return false;
   }
 
-  void
-  read(
+  void read(
       int64_t position,
       int64_t at,
       int64_t count,
       uintptr_t ahead,
-      typename Op::Value* values) const {
+      typename Op::Value* values) {
     auto* x =
         static_cast<const T*>(task_.from) + position * task_.channels + at;
+    bool saw_nan = false;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
-          store<L>(values + j, flip<L>(load<L>(x + j)));
+          auto value = flip<L>(load<L>(x + j));
+          if constexpr (kWatched) {
+            saw_nan |= any_nan<typename Op::Value, L>(value);
+          }
+          store<L>(values + j, value);
         });
+    saw_nan_ |= saw_nan;
+  }
+
+  // Whether a NaN was read that the rule is not for.
+  bool saw_nan() const {
+    return saw_nan_;
   }
 
   template <typename Cells>
@@ -101,16 +112,34 @@ class MaxEnds {
     store<L>(static_cast<Offset*>(task_.offsets) + at, resize<Offset, L>(taps));
   }
 
+  static constexpr bool kWatched =
+      kRule == Rule::fast && std::is_floating_point_v<typename Op::Value>;
+
   const MaxTask& task_;
   Flip flip_;
+  bool saw_nan_ = false;
 };
+
+// False if there is a NaN, and the rule was not for that.
+template <typename T, bool kTaps, Rule kRule>
+bool sweep_unit(const MaxTask& task, int64_t unit) {
+  using Ends = MaxEnds<Compared<T>, kTaps, kRule>;
+  Ends ends(task, flips<T>(task.minimum));
+  Sweep<typename Ends::Op, Ends>(task.links, task.channels, ends)
+      .run(*task.tiling, unit);
+  return !ends.saw_nan();
+}
 
 template <typename T, bool kTaps>
 void sweep(const MaxTask& task, int64_t begin, int64_t end) {
-  using Ends = MaxEnds<Compared<T>, kTaps>;
-  Ends ends(task, flips<T>(task.minimum));
-  Sweep<typename Ends::Op, Ends>(task.links, task.channels, ends)
-      .run(*task.tiling, begin, end);
+  for (auto unit = begin; unit < end; ++unit) {
+    bool is_done = sweep_unit<T, kTaps, Rule::fast>(task, unit);
+    if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
+      if (!is_done) {
+        sweep_unit<T, kTaps, Rule::exact>(task, unit);
+      }
+    }
+  }
 }
 
 } // namespace

@@ -11,6 +11,11 @@ MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
     auto nan = bits_as<__m512>(v);
     return _mm512_cmp_ps_mask(nan, nan, _CMP_UNORD_Q) != 0;
   }
+#elif defined(__AVX2__)
+  if constexpr (std::is_same_v<A, float> && L == 8) {
+    auto nan = bits_as<__m256>(v);
+    return _mm256_movemask_ps(_mm256_cmp_ps(nan, nan, _CMP_UNORD_Q)) != 0;
+  }
 #endif
   auto nan = v != v;
   if constexpr (L == 1) {

@@ -79,7 +79,7 @@ struct Sum {
 // The maximum; with taps, also which tap it is: the last NaN, else the first of
 // the largest. Taps count modulo 2^n in their lanes, so that a tap of a window
 // can be kept as one of the whole input until the window's start is subtracted.
-template <typename T, bool kTaps>
+template <typename T, bool kTaps, Rule kRule>
 struct Max {
   using Stored = T;
   using Value = Arithmetic<T>;
@@ -140,11 +140,9 @@ struct Max {
 
   template <int L>
   MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
-    if constexpr (std::is_integral_v<Value> && !kTaps) { // no NaN
-      return of<L>(larger<Value, L>(b.value, a.value));
-    }
-    auto better = replaces(b.value, a.value);
-    a.value = chosen<L>(better, b.value, a.value);
+    auto better = replaces<kRule>(b.value, a.value);
+    a.value = kRule == Rule::fast ? larger<Value, L>(b.value, a.value)
+                                  : chosen<L>(better, b.value, a.value);
     if constexpr (kTaps) {
       a.tap = chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap);
     }

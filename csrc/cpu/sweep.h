@@ -13,7 +13,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // joined to a row's winner or sum are not visited again by the windows above
 // and below. `Ends` reads rows of `from` and writes those of `to`:
 //
-//   read(position, at, count, ahead, values): `count` elements from channel `at`
+//   read(position, at, count, ahead, values): `count` elements from channel
+//   `at`
 //     on; those that lie `ahead` bytes on are read soon
 //   write(position, at, count, cells): as many, cells(Lanes<L>{}, j) from j on
 //   reads_by_position(), writes_by_position(): whether runs of several
@@ -25,19 +26,12 @@ class Sweep {
  public:
   using Cells = typename Op::Cells;
 
-  Sweep(const Links& links, int64_t channels, const Ends& ends)
+  Sweep(const Links& links, int64_t channels, Ends& ends)
       : links_(links), channels_(channels), ends_(ends) {}
 
-  // Units [begin, end).
-  void run(const Tiling& tiling, int64_t begin, int64_t end) {
-    for (auto u = begin; u < end; ++u) {
-      run(tiling, tiling.unit(u));
-    }
-  }
-
- private:
-  void run(const Tiling& tiling, const Tiling::Unit& unit) {
+  void run(const Tiling& tiling, int64_t index) {
     Scratch scratch;
+    auto unit = tiling.unit(index);
     sample_ = unit.sample;
     block_ = unit.channels;
     auto band = [&](int axis) {
@@ -82,6 +76,7 @@ class Sweep {
     }
   }
 
+ private:
   template <typename Emit>
   MLX_POOLING_INLINE void
   reduce_plane(RowPass<Op>& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
@@ -160,7 +155,7 @@ class Sweep {
 
   const Links& links_;
   int64_t channels_;
-  const Ends& ends_;
+  Ends& ends_;
   int64_t sample_;
   Range block_; // of channels
   Range row_;
