@@ -55,7 +55,7 @@ class AvgEnds {
 
   template <typename Cells>
   MLX_POOLING_INLINE void
-  write(int64_t position, int64_t at, int64_t count, Cells cells) const {
+  write(int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells) const {
     auto* y = static_cast<T*>(task_.to) + position * task_.channels + at;
     auto divisor = writes_by_position() ? divisor_of(position)
         : reads_by_position()           ? Value{1}
@@ -63,6 +63,7 @@ class AvgEnds {
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
           auto total = cells(lanes, j).value;
+          claim_ahead<L>(y + j, ahead);
           store<L>(y + j, kDivided ? total / divisor : total);
         });
   }

@@ -76,12 +76,13 @@ class MaxEnds {
 
   template <typename Cells>
   MLX_POOLING_INLINE void
-  write(int64_t position, int64_t at, int64_t count, Cells cells) const {
+  write(int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells) const {
     auto first = position * task_.channels + at;
     auto* y = static_cast<T*>(task_.to) + first;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
           auto cell = cells(lanes, j);
+          claim_ahead<L>(y + j, ahead);
           store_exact<L>(y + j, flip<L>(cell.value));
           if constexpr (kTaps) {
             write_taps<L>(first + j, cell.tap);

@@ -29,7 +29,7 @@ class RowByRow {
     auto total = Op::take(scratch, unit.channels.size());
     reduce(unit, total);
     ends_.write(
-        unit.sample, unit.channels.begin, unit.channels.size(),
+        unit.sample, unit.channels.begin, unit.channels.size(), kAheadBytes,
         [&]<int L>(Lanes<L>, int64_t j)
             MLX_POOLING_LAMBDA { return Op::template read<L>(total + j); });
   }

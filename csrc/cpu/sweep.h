@@ -125,7 +125,7 @@ class Sweep {
         row * width.size(), row_, ends_.writes_by_position(),
         [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
           ends_.write(
-              position, block_.begin, count,
+              position, block_.begin, count, ahead(count),
               [&]<int L>(Lanes<L> lanes, int64_t c)
                   MLX_POOLING_LAMBDA { return cells(lanes, j + c); });
         });

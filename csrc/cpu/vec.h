@@ -291,9 +291,9 @@ fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {
 
 // The same for a line that will be written.
 template <int L, typename T>
-MLX_POOLING_INLINE void claim_ahead(T* to) {
+MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes = kAheadBytes) {
   if constexpr (L * sizeof(T) >= 32) {
-    auto ahead = reinterpret_cast<uintptr_t>(to) + kAheadBytes;
+    auto ahead = reinterpret_cast<uintptr_t>(to) + bytes;
     __builtin_prefetch(reinterpret_cast<void*>(ahead), 1);
   }
 }
