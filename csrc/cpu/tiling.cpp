@@ -7,7 +7,7 @@ namespace mlx_pooling::cpu {
 namespace {
 
 // Elements of scratch memory that stay in the second level of cache.
-constexpr int64_t kCached = 48 * 1024;
+constexpr int64_t kCached = 128 * 1024;
 // Channels are divided where cache lines are, of elements of four bytes.
 constexpr int64_t kLine = 16;
 // So many of them are enough for rows of a block to be read at full speed.
