@@ -54,8 +54,9 @@ class AvgEnds {
   }
 
   template <typename Cells>
-  MLX_POOLING_INLINE void
-  write(int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells) const {
+  MLX_POOLING_INLINE void write(
+      int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
+      const {
     auto* y = static_cast<T*>(task_.to) + position * task_.channels + at;
     auto divisor = writes_by_position() ? divisor_of(position)
         : reads_by_position()           ? Value{1}

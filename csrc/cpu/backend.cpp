@@ -45,6 +45,7 @@ void reduce(
     cpu::Reduction reduction,
     int64_t bytes,
     Kernel<T> walk,
+    Kernel<T> side_by_side,
     Kernel<T> sweep,
     Kernel<T> row_by_row) {
   auto channels = geometry.channels;
@@ -53,6 +54,10 @@ void reduce(
     outputs *= axis.size();
   }
   switch (cpu::method_of_reduction(task.links, channels, lane, reduction)) {
+    case cpu::Method::side_by_side:
+      task.side_by_side = cpu::side_by_side(
+          task.links.axes[2], channels, cpu::lanes_side_by_side(lane));
+      return run(task, outputs, bytes, side_by_side);
     case cpu::Method::sweep:
       task.tiling = cpu::Tiling::sweep(task.links, geometry.batch, channels);
       return run(task, task.tiling->units(), bytes, sweep);
@@ -70,18 +75,33 @@ void spread(
     T& task,
     const Geometry& geometry,
     const array& dx,
+    cpu::Method method,
     int64_t bytes,
-    Kernel<T> kernel) {
+    Kernel<T> one_by_one,
+    Kernel<T> side_by_side) {
   cpu::clear_unlinked(
       task.links, geometry.batch, dx.nbytes() / geometry.inputs(), task.to);
   task.links = cpu::Links::windows(geometry);
-  run(task, geometry.outputs(), bytes, kernel);
+  if (method == cpu::Method::spread) {
+    return run(task, geometry.outputs(), bytes, one_by_one);
+  }
+  task.side_by_side = cpu::spread_side_by_side(
+      task.links.axes[2], geometry.channels,
+      cpu::lanes_side_by_side(lane_bytes(dx)));
+  run(task, geometry.outputs(), bytes, side_by_side);
 }
 
 cpu::Task
 task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
-  return {std::move(links),  geometry.channels, from.dtype().val(),
-          from.data<void>(), to.data<void>(),   std::nullopt};
+  return {
+      std::move(links),
+      geometry.channels,
+      from.dtype().val(),
+      from.data<void>(),
+      from.data<char>() + from.nbytes(),
+      to.data<void>(),
+      std::nullopt,
+      std::nullopt};
 }
 
 // Keeps the data pointer, not the graph node, as MLX's own ops do.
@@ -115,8 +135,8 @@ class CpuBackend : public Backend {
       reduce(
           max, g, lane_bytes(x),
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
-          x.nbytes() + y.nbytes(), kernels.max_pool, kernels.max_sweep,
-          nullptr);
+          x.nbytes() + y.nbytes(), kernels.max_pool, kernels.max_side_by_side,
+          kernels.max_sweep, nullptr);
     });
   }
 
@@ -135,9 +155,14 @@ class CpuBackend : public Backend {
               offsets.dtype().val(), offsets.data<void>(), std::nullopt};
           auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
           auto& kernels = cpu::kernels();
-          switch (method_of_scatter(max.links, g, offsets.itemsize())) {
+          auto method = method_of_scatter(
+              max.links, g, lane_bytes(dy), offsets.itemsize());
+          switch (method) {
             case cpu::Method::spread:
-              return spread(max, g, dx, bytes, kernels.max_pool_spread);
+            case cpu::Method::spread_side_by_side:
+              return spread(
+                  max, g, dx, method, bytes, kernels.max_pool_spread,
+                  kernels.max_spread_side_by_side);
             case cpu::Method::winners:
               max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
               max.winners.emplace(g);
@@ -190,7 +215,8 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       reduce(
           avg, g, lane_bytes(x), cpu::Reduction::sum, x.nbytes() + y.nbytes(),
-          kernels.avg_pool, kernels.avg_sweep, kernels.avg_row_by_row);
+          kernels.avg_pool, kernels.avg_side_by_side, kernels.avg_sweep,
+          kernels.avg_row_by_row);
     });
   }
 
@@ -205,12 +231,15 @@ class CpuBackend : public Backend {
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
-      if (pays_to_spread(avg.links, g)) {
-        return spread(avg, g, dx, bytes, kernels.avg_pool_spread);
+      auto lane = lane_bytes(dy);
+      if (auto method = method_of_spreading(avg.links, g, lane)) {
+        return spread(
+            avg, g, dx, *method, bytes, kernels.avg_pool_spread,
+            kernels.avg_spread_side_by_side);
       }
       reduce(
-          avg, g, lane_bytes(dy), cpu::Reduction::gradient, bytes,
-          kernels.avg_pool_grad, kernels.avg_sweep, nullptr);
+          avg, g, lane, cpu::Reduction::gradient, bytes, kernels.avg_pool_grad,
+          nullptr, kernels.avg_sweep, nullptr);
     });
   }
 

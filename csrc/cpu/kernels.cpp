@@ -1,5 +1,6 @@
 #include "cpu/kernels.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -50,5 +51,10 @@ const Kernels& kernels() {
 }
 
 #endif
+
+int64_t lanes_side_by_side(int64_t bytes) {
+  constexpr int64_t kLeast = 4; // narrower elements are widened
+  return kernels().bytes_side_by_side() / std::max(bytes, kLeast);
+}
 
 } // namespace mlx_pooling::cpu

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/links.h"
+#include "cpu/side_by_side.h"
 #include "cpu/tiling.h"
 #include "cpu/winners.h"
 #include "geometry.h"
@@ -30,8 +31,10 @@ struct Task {
   int64_t channels;
   mlx::core::Dtype::Val dtype;
   const void* from;
+  const void* from_end;
   void* to;
-  std::optional<Tiling> tiling; // of kernels that work by units
+  std::optional<Tiling> tiling;           // of kernels that work by units
+  std::optional<SideBySide> side_by_side; // of kernels named so
 };
 
 struct MaxTask : Task {
@@ -53,35 +56,64 @@ struct Kernels {
   void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_pool_spread)(const MaxTask& task, int64_t begin, int64_t end);
+  void (*max_spread_side_by_side)(
+      const MaxTask& task, int64_t begin, int64_t end);
+  void (*max_side_by_side)(const MaxTask& task, int64_t begin, int64_t end);
   void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
   void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_pool_spread)(const AvgTask& task, int64_t begin, int64_t end);
+  void (*avg_spread_side_by_side)(
+      const AvgTask& task, int64_t begin, int64_t end);
+  void (*avg_side_by_side)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_row_by_row)(const AvgTask& task, int64_t begin, int64_t end);
   void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
+  // Of the vectors of those side by side; 0 where there are none.
+  int (*bytes_side_by_side)();
 };
 
 // Those for the best instruction set of the running CPU.
 const Kernels& kernels();
 
+// In the vectors of those side by side, of elements of `bytes` each.
+int64_t lanes_side_by_side(int64_t bytes);
+
 // Their definitions, one namespace an instruction set (see isa.h).
-#define MLX_POOLING_DECLARE_KERNELS(isa)                                  \
-  namespace isa {                                                         \
-  void max_pool(const MaxTask& task, int64_t begin, int64_t end);         \
-  void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end); \
-  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end); \
-  void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end);  \
-  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);        \
-  void avg_pool(const AvgTask& task, int64_t begin, int64_t end);         \
-  void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);    \
-  void avg_pool_spread(const AvgTask& task, int64_t begin, int64_t end);  \
-  void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end);   \
-  void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);        \
-  inline constexpr Kernels kernels{max_pool,         max_pool_scatter,    \
-                                   max_pool_winners, max_pool_spread,     \
-                                   max_sweep,        avg_pool,            \
-                                   avg_pool_grad,    avg_pool_spread,     \
-                                   avg_row_by_row,   avg_sweep};          \
+#define MLX_POOLING_DECLARE_KERNELS(isa)                                    \
+  namespace isa {                                                           \
+  void max_pool(const MaxTask& task, int64_t begin, int64_t end);           \
+  void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end);   \
+  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end);   \
+  void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end);    \
+  void                                                                      \
+  max_spread_side_by_side(const MaxTask& task, int64_t begin, int64_t end); \
+  void max_side_by_side(const MaxTask& task, int64_t begin, int64_t end);   \
+  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);          \
+  void avg_pool(const AvgTask& task, int64_t begin, int64_t end);           \
+  void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);      \
+  void avg_pool_spread(const AvgTask& task, int64_t begin, int64_t end);    \
+  void                                                                      \
+  avg_spread_side_by_side(const AvgTask& task, int64_t begin, int64_t end); \
+  void avg_side_by_side(const AvgTask& task, int64_t begin, int64_t end);   \
+  void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end);     \
+  void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);          \
+  int bytes_side_by_side();                                                 \
+  inline constexpr Kernels kernels{                                         \
+      max_pool,                                                             \
+      max_pool_scatter,                                                     \
+      max_pool_winners,                                                     \
+      max_pool_spread,                                                      \
+      max_spread_side_by_side,                                              \
+      max_side_by_side,                                                     \
+      max_sweep,                                                            \
+      avg_pool,                                                             \
+      avg_pool_grad,                                                        \
+      avg_pool_spread,                                                      \
+      avg_spread_side_by_side,                                              \
+      avg_side_by_side,                                                     \
+      avg_row_by_row,                                                       \
+      avg_sweep,                                                            \
+      bytes_side_by_side};                                                  \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

@@ -106,25 +106,6 @@ bool may_pad(const Axis& axis) {
   return axis.stride == 1 && !axis.adaptive && span <= axis.in + axis.out;
 }
 
-AxisLinks window_links(const Axis& axis) {
-  AxisLinks links{
-      .other_size = axis.in,
-      .step = axis.dilation,
-      .tap_step = 1,
-      .kernel = axis.kernel};
-  if (may_pad(axis)) {
-    links.origin = -axis.pad_lo;
-  }
-  auto repeating = repeating_windows(axis);
-  fill(links.of, axis.out, repeating, [&](int64_t o) -> Link {
-    auto taps = axis.taps(o);
-    return {
-        axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first};
-  });
-  survey(links, repeating);
-  return links;
-}
-
 AxisLinks cover_links(const Axis& axis) {
   AxisLinks links{
       .other_size = axis.out,
@@ -147,6 +128,25 @@ AxisLinks cover_links(const Axis& axis) {
 }
 
 } // namespace
+
+AxisLinks window_links(const Axis& axis) {
+  AxisLinks links{
+      .other_size = axis.in,
+      .step = axis.dilation,
+      .tap_step = 1,
+      .kernel = axis.kernel};
+  if (may_pad(axis)) {
+    links.origin = -axis.pad_lo;
+  }
+  auto repeating = repeating_windows(axis);
+  fill(links.of, axis.out, repeating, [&](int64_t o) -> Link {
+    auto taps = axis.taps(o);
+    return {
+        axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first};
+  });
+  survey(links, repeating);
+  return links;
+}
 
 Range linked(const AxisLinks& links, Range of) {
   if (links.in_order && !links.some_empty && of.size() > 0) {

@@ -81,6 +81,8 @@ struct AxisLinks {
 // All that positions `of` are linked to; never empty.
 Range linked(const AxisLinks& links, Range of);
 
+AxisLinks window_links(const Axis& axis);
+
 struct Links {
   static Links windows(const Geometry& geometry); // from outputs to inputs
   static Links covers(const Geometry& geometry);  // from inputs to outputs

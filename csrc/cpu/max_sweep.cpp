@@ -75,8 +75,9 @@ class MaxEnds {
   }
 
   template <typename Cells>
-  MLX_POOLING_INLINE void
-  write(int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells) const {
+  MLX_POOLING_INLINE void write(
+      int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
+      const {
     auto first = position * task_.channels + at;
     auto* y = static_cast<T*>(task_.to) + first;
     for_each_lane<Op::kLanes>(

@@ -1,8 +1,9 @@
 #include "cpu/method.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "cpu/tiling.h"
+#include "cpu/kernels.h"
 
 namespace mlx_pooling::cpu {
 
@@ -11,6 +12,7 @@ namespace {
 // The table, by what an element of `to` costs:
 //
 //   walk        product of the window's sizes   small windows, large strides
+//   side_by_side  the same                      such of few channels
 //   row_by_row  the same                        averages over large windows
 //                                               that share little: global ones
 //   sweep       sum of what each axis costs     all other sums and maxima
@@ -47,6 +49,7 @@ Cost cost_of(Reduction reduction) {
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
+constexpr double kPermuted = 1.3;  // a tap side by side, in taps
 constexpr Cost kCover{3, 0.9, 0};  // a tap is a cotangent, looked at
 constexpr double kWinner = 1;      // of a cotangent that finds its input
 constexpr double kTotal = 0.1;     // of clearing and storing its total
@@ -104,6 +107,15 @@ double visits(int64_t channels, int64_t lane) {
 double walk_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
   return visits(channels, lane) * (cost.visit + cost.tap * taps(links));
+}
+
+double side_by_side_cost(
+    const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  auto side = side_by_side(links.axes[2], channels, lanes_side_by_side(lane));
+  auto elements = static_cast<double>(side.windows * channels);
+  return side.windows < 2
+      ? std::numeric_limits<double>::infinity()
+      : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
 }
 
 double row_cost(const AxisLinks& width, int64_t channels, double operation) {
@@ -173,8 +185,14 @@ Method method_of_reduction(
   auto cost = cost_of(reduction);
   // Which tap a maximum is takes a lane of its own.
   auto sweep_lane = reduction == Reduction::winner ? kFloat : lane;
-  if (sweep_cost(links, channels, sweep_lane, cost.sweep) <
-      walk_cost(links, channels, lane, cost)) {
+  auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
+  auto walk = walk_cost(links, channels, lane, cost);
+  bool may_group = reduction != Reduction::gradient;
+  if (may_group &&
+      side_by_side_cost(links, channels, lane, cost) < std::min(sweep, walk)) {
+    return Method::side_by_side;
+  }
+  if (sweep < walk) {
     return Method::sweep;
   }
   bool is_large = reduction == Reduction::sum && taps(links) >= kLargeWindow &&
@@ -182,19 +200,34 @@ Method method_of_reduction(
   return is_large ? Method::row_by_row : Method::walk;
 }
 
-bool pays_to_spread(const Links& covers, const Geometry& geometry) {
-  if (geometry.taps() > kMostSpread || geometry.channels < kLeastSpread) {
-    return false;
-  }
+std::optional<Method> method_of_spreading(
+    const Links& covers, const Geometry& geometry, int64_t lane) {
   auto& axes = covers.axes;
-  return std::all_of(
-      axes.begin(), axes.end(), [](auto& axis) { return axis.longest <= 1; });
+  bool is_shared = std::any_of(
+      axes.begin(), axes.end(), [](auto& axis) { return axis.longest > 1; });
+  if (is_shared || geometry.taps() > kMostSpread) {
+    return std::nullopt;
+  }
+  if (geometry.channels >= kLeastSpread) {
+    return Method::spread;
+  }
+  auto group = spread_side_by_side(
+      window_links(geometry.axes[2]), geometry.channels,
+      lanes_side_by_side(lane));
+  if (group.windows > 0) {
+    return Method::spread_side_by_side;
+  }
+  return std::nullopt;
 }
 
 Method method_of_scatter(
-    const Links& covers, const Geometry& geometry, int64_t offset_bytes) {
-  if (offset_bytes == 1 && pays_to_spread(covers, geometry)) {
-    return Method::spread;
+    const Links& covers,
+    const Geometry& geometry,
+    int64_t lane,
+    int64_t offset_bytes) {
+  auto spreading = method_of_spreading(covers, geometry, lane);
+  if (offset_bytes == 1 && spreading) {
+    return *spreading;
   }
   auto channels = geometry.channels;
   bool pays = winners_cost(covers, geometry.batch, channels) <

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <optional>
+
 #include "cpu/links.h"
 
 namespace mlx_pooling::cpu {
 
 // Which of the CPU's kernels a pooling operation takes.
 enum class Method {
-  walk,       // visit every tap of every window, or every window of every input
-  sweep,      // reduce along one axis after the other: Sweep
-  row_by_row, // sum each row of a window, then those: RowByRow
-  winners,    // visit every window's winner: HandOut
-  spread,     // visit every window, and write the gradients of its inputs
+  walk, // visit every tap of every window, or every window of every input
+  side_by_side, // visit every tap of several windows at once: SideBySide
+  sweep,        // reduce along one axis after the other: Sweep
+  row_by_row,   // sum each row of a window, then those: RowByRow
+  winners,      // visit every window's winner: HandOut
+  spread,       // visit every window, and write the gradients of its inputs
+  spread_side_by_side, // of several windows at once
 };
 
 enum class Reduction {
@@ -24,12 +28,16 @@ enum class Reduction {
 Method method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
-// Whether no two windows share an input, and they are small, so that a gradient
-// is better spread.
-bool pays_to_spread(const Links& covers, const Geometry& geometry);
+// Where no two windows share an input, and they are small, so that a gradient
+// is better spread: how.
+std::optional<Method> method_of_spreading(
+    const Links& covers, const Geometry& geometry, int64_t lane);
 
 // Of max_pool_scatter.
 Method method_of_scatter(
-    const Links& covers, const Geometry& geometry, int64_t offset_bytes);
+    const Links& covers,
+    const Geometry& geometry,
+    int64_t lane,
+    int64_t offset_bytes);
 
 } // namespace mlx_pooling::cpu

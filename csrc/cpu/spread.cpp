@@ -1,44 +1,35 @@
+#include "cpu/spread.h"
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/walk.h"
 
-// Gradients over windows that have no input in common: each window writes those
-// of its own inputs, and looks at its cotangent once.
-
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-using Offset = uint8_t; // others are of larger windows or adaptive ones
-
-// As a sum of one share is: not -0.
-template <typename T, typename V>
-MLX_POOLING_INLINE V sum_of_one(V share) {
-  return sum<T>(V{}, share);
-}
-
 template <typename T, int L>
 void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
-  using Lane = OffsetLane<A, Offset>;
+  using Lane = OffsetLane<A, SpreadOffset>;
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto o = begin; o < end; ++o, walk.next()) {
     auto* dy = static_cast<const T*>(task.from) + o * channels;
-    auto* offsets = static_cast<const Offset*>(task.offsets) + o * channels;
+    auto* offsets =
+        static_cast<const SpreadOffset*>(task.offsets) + o * channels;
     auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
     for_each_block<Lane, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> share[U];
-          Vec<Offset, L> winner[U];
+          Vec<SpreadOffset, L> winner[U];
           for (int u = 0; u < U; ++u) {
             share[u] = sum_of_one<T>(load<L>(dy + c + u * L));
             winner[u] = load<L>(offsets + c + u * L);
           }
           walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
             auto* to = dx + tap.spatial * channels + c;
-            auto tap_here = broadcast<Offset, L>(Offset(tap.tap));
+            auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap.tap));
             for (int u = 0; u < U; ++u) {
               claim_ahead<L>(to + u * L);
               store_exact<L>(
@@ -79,7 +70,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
 
 void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end) {
   with_type(task.dtype, [&]<typename T>(T) {
-    using Lane = OffsetLane<Arithmetic<T>, Offset>;
+    using Lane = OffsetLane<Arithmetic<T>, SpreadOffset>;
     with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
       spread_to_winners<T, L>(task, begin, end);
     });

@@ -26,16 +26,24 @@ class Walk {
                                          : links.axes[2].starts.data()),
         width_(links.axes[2].size()),
         plane_(links.other_plane()),
-        row_(flat / width_),
         w_(flat % width_) {
+    auto row = flat / width_;
+    auto plane = row / links.axes[1].size();
+    h_ = row % links.axes[1].size();
+    d_ = plane % links.axes[0].size();
+    n_ = plane / links.axes[0].size();
     enter_row();
   }
 
   MLX_POOLING_INLINE void next() {
-    if (++w_ == width_) {
-      w_ = 0;
-      ++row_;
-      enter_row();
+    skip(1);
+  }
+
+  // `positions` on, at most to the end of the row.
+  MLX_POOLING_INLINE void skip(int64_t positions) {
+    w_ += positions;
+    if (w_ == width_) {
+      next_row();
     }
   }
 
@@ -73,6 +81,22 @@ class Walk {
         (along.count - 1) * links_.axes[2].step;
   }
 
+  // Linked positions in a row.
+  MLX_POOLING_INLINE int64_t columns() const {
+    return along_w().count;
+  }
+
+  // Calls visit(spatial, tap) with the first linked position of each row.
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each_row(Visit visit) const {
+    const Link& along = along_w();
+    if (along.count > 0) {
+      for (const LinkedRow& row : rows_) {
+        visit(row.spatial + along.first, row.tap + along.tap);
+      }
+    }
+  }
+
   // Calls visit(Linked) in row-major order.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
@@ -97,11 +121,20 @@ class Walk {
     int64_t d, h;
   };
 
+  void next_row() {
+    w_ = 0;
+    if (++h_ == links_.axes[1].size()) {
+      h_ = 0;
+      if (++d_ == links_.axes[0].size()) {
+        d_ = 0;
+        ++n_;
+      }
+    }
+    enter_row();
+  }
+
   void enter_row() {
     auto& [depth, height, width] = links_.axes;
-    h_ = row_ % height.size();
-    d_ = row_ / height.size() % depth.size();
-    n_ = row_ / height.size() / depth.size();
     const Link along_d = depth.of[d_];
     const Link along_h = height.of[h_];
     rows_.clear();
@@ -127,7 +160,6 @@ class Walk {
   const int64_t* starts_; // AxisLinks::starts, where no store can change it
   int64_t width_;
   int64_t plane_;
-  int64_t row_;
   int64_t n_, d_, h_, w_;
   std::vector<LinkedRow> rows_;
 };

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "cpu/kernels.h"
+#include "cpu/permute.h"
+#include "cpu/walk.h"
+
+// Groups of windows side by side, and the vectors that hold them: elements of
+// one and two bytes are permuted as four. Lanes beyond the group's hold
+// anything, and are stored where that is overwritten later.
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+template <typename T>
+inline constexpr bool is_narrow =
+    std::is_integral_v<Arithmetic<T>> && sizeof(Arithmetic<T>) < 4;
+
+template <typename T>
+using Wide = std::conditional_t<is_narrow<T>, int32_t, Arithmetic<T>>;
+
+template <typename T>
+inline constexpr int kGroupLanes = kPermutedBytes / sizeof(Wide<T>);
+
+template <int L, typename T>
+MLX_POOLING_INLINE Vec<Wide<T>, L> load_wide(const T* from) {
+  if constexpr (is_narrow<T>) {
+    return resize<int32_t, L>(load<L>(from));
+  } else {
+    return load<L>(from);
+  }
+}
+
+// Of the next elements, of which only those before `end` can be read.
+template <int L, typename T>
+MLX_POOLING_INLINE Vec<Wide<T>, L> load_wide(const T* from, const T* end) {
+  if (end - from >= L) {
+    return load_wide<L>(from);
+  }
+  T some[L] = {};
+  std::copy(from, std::max(from, end), some);
+  return load_wide<L>(some);
+}
+
+// Of values that need no rounding, if `kExact`.
+template <bool kExact, int L, typename T>
+MLX_POOLING_INLINE void store_wide(T* to, Vec<Wide<T>, L> value) {
+  if constexpr (is_narrow<T>) {
+    using Bits = std::make_unsigned_t<Arithmetic<T>>;
+    auto bits = resize<Bits, L>(bits_as<Vec<uint32_t, L>>(value));
+    std::memcpy(to, &bits, sizeof(bits));
+  } else if constexpr (kExact) {
+    store_exact<L>(to, value);
+  } else {
+    store<L>(to, value);
+  }
+}
+
+// Only the first `count` elements, unless all may be overwritten.
+template <bool kExact, int L, typename T>
+MLX_POOLING_INLINE void
+store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {
+  if (all) {
+    return store_wide<kExact, L>(to, value);
+  }
+  T some[L];
+  store_wide<kExact, L>(some, value);
+  std::copy_n(some, count, to);
+}
+
+// From a row to one that windows some rows below read or write in its place:
+// hardware does not expect that.
+template <typename T>
+uintptr_t ahead_bytes(const Task& task) {
+  constexpr int64_t kLeast = kAheadBytes;
+  constexpr int64_t kMost = 32 * 1024; // later, they may be gone again
+  auto& [depth, height, width] = task.links.axes;
+  auto rows = height.of.back().first - height.of.front().first;
+  auto below = rows / std::max<int64_t>(1, height.size() - 1);
+  int64_t bytes = below * width.other_size * task.channels * sizeof(T);
+  return 0 < bytes && bytes <= kMost ? ceil_div(kLeast, bytes) * bytes : kLeast;
+}
+
+// Calls visit(walk, i, count) for groups of windows that make up [begin, end):
+// `count` from i on, which is more than one only where none is cut off.
+template <typename Visit>
+MLX_POOLING_INLINE void
+for_each_group(const Task& task, int64_t begin, int64_t end, Visit visit) {
+  const auto side = *task.side_by_side;
+  Walk walk(task.links, begin);
+  for (auto i = begin; i < end;) {
+    int64_t count = 1;
+    if (side.uncut.contains(walk.w())) {
+      count = std::min({side.windows, side.uncut.end - walk.w(), end - i});
+      // Full groups are faster, even if they repeat what the last one did.
+      auto missing = side.windows - count;
+      if (walk.w() - missing >= side.uncut.begin && i - missing >= begin) {
+        walk.skip(-missing);
+        i -= missing;
+        count += missing;
+      }
+    }
+    visit(walk, i, count);
+    i += count;
+    walk.skip(count);
+  }
+}
+
+// Where the elements of a group's windows lie, tap by tap, in the two vectors
+// from the first window's first tap on.
+template <typename A, int L>
+class GroupPlaces {
+ public:
+  explicit GroupPlaces(const Task& task) {
+    auto& width = task.links.axes[2];
+    auto& side = *task.side_by_side;
+    for (int64_t k = 0; k < width.kernel; ++k) {
+      for (int64_t j = 0; j < side.windows * task.channels; ++j) {
+        auto position = j / task.channels * side.stride + k * width.step;
+        of_[k][j] = position * task.channels + j % task.channels;
+      }
+    }
+  }
+
+  MLX_POOLING_INLINE Places<A, L> operator[](int64_t k) const {
+    return load<L>(of_[k]);
+  }
+
+ private:
+  // No more positions than two vectors have lanes.
+  OffsetLane<A, uint32_t> of_[2 * L][L] = {};
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,56 @@
+#include "cpu/side_by_side.h"
+
+#include <algorithm>
+
+namespace mlx_pooling::cpu {
+
+namespace {
+
+// Empty unless they are neighbours and begin as far apart each.
+SideBySide uncut_windows(const AxisLinks& width) {
+  auto is_uncut = [&](const Link& link) { return link.count == width.kernel; };
+  auto& of = width.of;
+  auto first = std::find_if(of.begin(), of.end(), is_uncut);
+  auto last = std::find_if_not(first, of.end(), is_uncut);
+  if (last - first < 2) {
+    return {};
+  }
+  auto stride = first[1].first - first[0].first;
+  auto is_regular =
+      std::adjacent_find(first, last, [&](const Link& a, const Link& b) {
+        return b.first - a.first != stride;
+      }) == last;
+  if (!is_regular) {
+    return {};
+  }
+  return {0, stride, {first - of.begin(), last - of.begin()}};
+}
+
+} // namespace
+
+SideBySide
+side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
+  auto side = uncut_windows(width);
+  auto span = (width.kernel - 1) * width.step + 1;
+  auto positions = 2 * lanes / channels;
+  if (side.stride > 0 && positions >= span) {
+    auto reachable = (positions - span) / side.stride + 1;
+    side.windows = std::min(lanes / channels, reachable);
+  }
+  return side;
+}
+
+SideBySide
+spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
+  auto side = uncut_windows(width);
+  if (side.stride >= (width.kernel - 1) * width.step + 1) {
+    side.windows = lanes / (side.stride * channels);
+    // What lies between a window and the next is written with it.
+    auto& [begin, end] = side.uncut;
+    auto after_last = width.of[end - 1].first + side.stride;
+    end -= after_last > width.other_size ? 1 : 0;
+  }
+  return side;
+}
+
+} // namespace mlx_pooling::cpu

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "cpu/links.h"
+
+namespace mlx_pooling::cpu {
+
+// Neighbouring windows of a row whose few channels fill one vector. What they
+// read of a row of the input lies in two vectors, of which each tap selects
+// its elements.
+struct SideBySide {
+  int64_t windows = 0; // at a time; 0 where none fit
+  int64_t stride = 0;
+  Range uncut = {0, 0}; // windows that no end of the row cuts off
+};
+
+// Of windows along the innermost axis, in vectors of so many lanes.
+SideBySide
+side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes);
+
+// Of windows that share no input, whose inputs fill one vector instead.
+SideBySide
+spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes);
+
+} // namespace mlx_pooling::cpu
