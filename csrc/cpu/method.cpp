@@ -39,9 +39,9 @@ struct Cost {
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 0.030};
+      return {3.5, 0.52, 0.021};
     case Reduction::winner:
-      return {5.5, 0.75, 0.042};
+      return {5.5, 0.75, 0.036};
     default:
       return {3, 0.55, 0.030};
   }
