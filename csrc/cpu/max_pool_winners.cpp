@@ -82,8 +82,21 @@ class HandOut {
     const auto* reaches = reaches_;
     auto count = channels_.size();
     auto* totals = totals_ + start * count;
+    fetch_soon(dy);
+    fetch_soon(offsets);
     for (int64_t c = 0; c < count; ++c) {
       add(totals + reaches[offsets[c]] + c, dy + c);
+    }
+  }
+
+  // Of windows to come, what the next of these channels are.
+  template <typename V>
+  MLX_POOLING_INLINE void fetch_soon(const V* values) const {
+    constexpr int64_t kElements = kAheadBytes / sizeof(float);
+    auto count = channels_.size();
+    auto windows = kElements / count + 1;
+    for (int64_t c = 0; c < count; c += 64 / sizeof(V)) {
+      fetch_ahead<64>(values + c, windows * task_.channels * sizeof(V));
     }
   }
 

@@ -51,7 +51,7 @@ constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
 constexpr double kPermuted = 1.3;  // a tap side by side, in taps
 constexpr Cost kCover{3, 0.9, 0};  // a tap is a cotangent, looked at
-constexpr double kWinner = 1;      // of a cotangent that finds its input
+constexpr double kWinner = 0.75;   // of a cotangent that finds its input
 constexpr double kTotal = 0.1;     // of clearing and storing its total
 constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
