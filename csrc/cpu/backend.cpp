@@ -18,8 +18,7 @@ namespace {
 using mx::array;
 
 template <typename T>
-using Kernel =
-    std::type_identity_t<void (*)(const T& task, int64_t begin, int64_t end)>;
+using Kernel = std::type_identity_t<cpu::Kernel<T>*>;
 
 template <typename T>
 void run(const T& task, int64_t count, int64_t bytes, Kernel<T> kernel) {
@@ -36,7 +35,17 @@ int64_t lane_bytes(const array& a) {
   return as_float ? sizeof(float) : a.itemsize();
 }
 
-// Sums or maxima, by the method that suits; row_by_row is one for sums.
+// One a method; null for those that do not suit the operation.
+template <typename T>
+struct Reducers {
+  cpu::Kernel<T>* walk;
+  cpu::Kernel<T>* side_by_side;
+  cpu::Kernel<T>* column_by_column;
+  cpu::Kernel<T>* row_by_row;
+  cpu::Kernel<T>* sweep;
+};
+
+// Sums or maxima, by the method that suits.
 template <typename T>
 void reduce(
     T& task,
@@ -44,10 +53,7 @@ void reduce(
     int64_t lane,
     cpu::Reduction reduction,
     int64_t bytes,
-    Kernel<T> walk,
-    Kernel<T> side_by_side,
-    Kernel<T> sweep,
-    Kernel<T> row_by_row) {
+    const Reducers<T>& by) {
   auto channels = geometry.channels;
   auto outputs = geometry.batch;
   for (auto& axis : task.links.axes) {
@@ -57,15 +63,17 @@ void reduce(
     case cpu::Method::side_by_side:
       task.side_by_side = cpu::side_by_side(
           task.links.axes[2], channels, cpu::lanes_side_by_side(lane));
-      return run(task, outputs, bytes, side_by_side);
+      return run(task, outputs, bytes, by.side_by_side);
+    case cpu::Method::column_by_column:
+      return run(task, outputs, bytes, by.column_by_column);
     case cpu::Method::sweep:
       task.tiling = cpu::Tiling::sweep(task.links, geometry.batch, channels);
-      return run(task, task.tiling->units(), bytes, sweep);
+      return run(task, task.tiling->units(), bytes, by.sweep);
     case cpu::Method::row_by_row:
       task.tiling = cpu::Tiling::row_by_row(outputs, channels);
-      return run(task, task.tiling->units(), bytes, row_by_row);
+      return run(task, task.tiling->units(), bytes, by.row_by_row);
     default:
-      return run(task, outputs, bytes, walk);
+      return run(task, outputs, bytes, by.walk);
   }
 }
 
@@ -135,8 +143,12 @@ class CpuBackend : public Backend {
       reduce(
           max, g, lane_bytes(x),
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
-          x.nbytes() + y.nbytes(), kernels.max_pool, kernels.max_side_by_side,
-          kernels.max_sweep, nullptr);
+          x.nbytes() + y.nbytes(),
+          {.walk = kernels.max_pool,
+           .side_by_side = kernels.max_side_by_side,
+           .column_by_column = kernels.max_column_by_column,
+           .row_by_row = nullptr,
+           .sweep = kernels.max_sweep});
     });
   }
 
@@ -215,8 +227,11 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       reduce(
           avg, g, lane_bytes(x), cpu::Reduction::sum, x.nbytes() + y.nbytes(),
-          kernels.avg_pool, kernels.avg_side_by_side, kernels.avg_sweep,
-          kernels.avg_row_by_row);
+          {.walk = kernels.avg_pool,
+           .side_by_side = kernels.avg_side_by_side,
+           .column_by_column = nullptr,
+           .row_by_row = kernels.avg_row_by_row,
+           .sweep = kernels.avg_sweep});
     });
   }
 
@@ -238,8 +253,12 @@ class CpuBackend : public Backend {
             kernels.avg_spread_side_by_side);
       }
       reduce(
-          avg, g, lane, cpu::Reduction::gradient, bytes, kernels.avg_pool_grad,
-          nullptr, kernels.avg_sweep, nullptr);
+          avg, g, lane, cpu::Reduction::gradient, bytes,
+          {.walk = kernels.avg_pool_grad,
+           .side_by_side = nullptr,
+           .column_by_column = nullptr,
+           .row_by_row = nullptr,
+           .sweep = kernels.avg_sweep});
     });
   }
 

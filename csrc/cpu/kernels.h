@@ -49,25 +49,27 @@ struct AvgTask : Task {
   bool adjoint; // divide what comes from a window, not what goes to it
 };
 
-// The kernels go through positions [begin, end), or units [begin, end) of the
+// A kernel goes through positions [begin, end), or units [begin, end) of the
 // tiling where there is one, on the calling thread.
+template <typename T>
+using Kernel = void(const T& task, int64_t begin, int64_t end);
+
 struct Kernels {
-  void (*max_pool)(const MaxTask& task, int64_t begin, int64_t end);
-  void (*max_pool_scatter)(const MaxTask& task, int64_t begin, int64_t end);
-  void (*max_pool_winners)(const MaxTask& task, int64_t begin, int64_t end);
-  void (*max_pool_spread)(const MaxTask& task, int64_t begin, int64_t end);
-  void (*max_spread_side_by_side)(
-      const MaxTask& task, int64_t begin, int64_t end);
-  void (*max_side_by_side)(const MaxTask& task, int64_t begin, int64_t end);
-  void (*max_sweep)(const MaxTask& task, int64_t begin, int64_t end);
-  void (*avg_pool)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*avg_pool_grad)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*avg_pool_spread)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*avg_spread_side_by_side)(
-      const AvgTask& task, int64_t begin, int64_t end);
-  void (*avg_side_by_side)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*avg_row_by_row)(const AvgTask& task, int64_t begin, int64_t end);
-  void (*avg_sweep)(const AvgTask& task, int64_t begin, int64_t end);
+  Kernel<MaxTask>* max_pool;
+  Kernel<MaxTask>* max_pool_scatter;
+  Kernel<MaxTask>* max_pool_winners;
+  Kernel<MaxTask>* max_pool_spread;
+  Kernel<MaxTask>* max_spread_side_by_side;
+  Kernel<MaxTask>* max_side_by_side;
+  Kernel<MaxTask>* max_column_by_column;
+  Kernel<MaxTask>* max_sweep;
+  Kernel<AvgTask>* avg_pool;
+  Kernel<AvgTask>* avg_pool_grad;
+  Kernel<AvgTask>* avg_pool_spread;
+  Kernel<AvgTask>* avg_spread_side_by_side;
+  Kernel<AvgTask>* avg_side_by_side;
+  Kernel<AvgTask>* avg_row_by_row;
+  Kernel<AvgTask>* avg_sweep;
   // Of the vectors of those side by side; 0 where there are none.
   int (*bytes_side_by_side)();
 };
@@ -79,41 +81,41 @@ const Kernels& kernels();
 int64_t lanes_side_by_side(int64_t bytes);
 
 // Their definitions, one namespace an instruction set (see isa.h).
-#define MLX_POOLING_DECLARE_KERNELS(isa)                                    \
-  namespace isa {                                                           \
-  void max_pool(const MaxTask& task, int64_t begin, int64_t end);           \
-  void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end);   \
-  void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end);   \
-  void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end);    \
-  void                                                                      \
-  max_spread_side_by_side(const MaxTask& task, int64_t begin, int64_t end); \
-  void max_side_by_side(const MaxTask& task, int64_t begin, int64_t end);   \
-  void max_sweep(const MaxTask& task, int64_t begin, int64_t end);          \
-  void avg_pool(const AvgTask& task, int64_t begin, int64_t end);           \
-  void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end);      \
-  void avg_pool_spread(const AvgTask& task, int64_t begin, int64_t end);    \
-  void                                                                      \
-  avg_spread_side_by_side(const AvgTask& task, int64_t begin, int64_t end); \
-  void avg_side_by_side(const AvgTask& task, int64_t begin, int64_t end);   \
-  void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end);     \
-  void avg_sweep(const AvgTask& task, int64_t begin, int64_t end);          \
-  int bytes_side_by_side();                                                 \
-  inline constexpr Kernels kernels{                                         \
-      max_pool,                                                             \
-      max_pool_scatter,                                                     \
-      max_pool_winners,                                                     \
-      max_pool_spread,                                                      \
-      max_spread_side_by_side,                                              \
-      max_side_by_side,                                                     \
-      max_sweep,                                                            \
-      avg_pool,                                                             \
-      avg_pool_grad,                                                        \
-      avg_pool_spread,                                                      \
-      avg_spread_side_by_side,                                              \
-      avg_side_by_side,                                                     \
-      avg_row_by_row,                                                       \
-      avg_sweep,                                                            \
-      bytes_side_by_side};                                                  \
+#define MLX_POOLING_DECLARE_KERNELS(isa)   \
+  namespace isa {                          \
+  Kernel<MaxTask> max_pool;                \
+  Kernel<MaxTask> max_pool_scatter;        \
+  Kernel<MaxTask> max_pool_winners;        \
+  Kernel<MaxTask> max_pool_spread;         \
+  Kernel<MaxTask> max_spread_side_by_side; \
+  Kernel<MaxTask> max_side_by_side;        \
+  Kernel<MaxTask> max_column_by_column;    \
+  Kernel<MaxTask> max_sweep;               \
+  Kernel<AvgTask> avg_pool;                \
+  Kernel<AvgTask> avg_pool_grad;           \
+  Kernel<AvgTask> avg_pool_spread;         \
+  Kernel<AvgTask> avg_spread_side_by_side; \
+  Kernel<AvgTask> avg_side_by_side;        \
+  Kernel<AvgTask> avg_row_by_row;          \
+  Kernel<AvgTask> avg_sweep;               \
+  int bytes_side_by_side();                \
+  inline constexpr Kernels kernels{        \
+      max_pool,                            \
+      max_pool_scatter,                    \
+      max_pool_winners,                    \
+      max_pool_spread,                     \
+      max_spread_side_by_side,             \
+      max_side_by_side,                    \
+      max_column_by_column,                \
+      max_sweep,                           \
+      avg_pool,                            \
+      avg_pool_grad,                       \
+      avg_pool_spread,                     \
+      avg_spread_side_by_side,             \
+      avg_side_by_side,                    \
+      avg_row_by_row,                      \
+      avg_sweep,                           \
+      bytes_side_by_side};                 \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

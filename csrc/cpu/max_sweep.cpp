@@ -1,5 +1,6 @@
 #include <type_traits>
 
+#include "cpu/column_by_column.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/sweep.h"
@@ -61,12 +62,23 @@ class MaxEnds {
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
           auto value = flip<L>(load<L>(x + j));
-          if constexpr (kWatched) {
+          if constexpr (Op::kWatched) {
             saw_nan |= any_nan<typename Op::Value, L>(value);
           }
           store<L>(values + j, value);
         });
     saw_nan_ |= saw_nan;
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE auto tap(int64_t at, int64_t tap) const {
+    auto value = flip<L>(load<L>(static_cast<const T*>(task_.from) + at));
+    return Op::template moved<L>(Op::template of<L>(value), tap);
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE void fetch(int64_t at) const {
+    fetch_ahead<L>(static_cast<const T*>(task_.from) + at);
   }
 
   // Whether a NaN was read that the rule is not for.
@@ -114,9 +126,6 @@ class MaxEnds {
     store<L>(static_cast<Offset*>(task_.offsets) + at, resize<Offset, L>(taps));
   }
 
-  static constexpr bool kWatched =
-      kRule == Rule::fast && std::is_floating_point_v<typename Op::Value>;
-
   const MaxTask& task_;
   Flip flip_;
   bool saw_nan_ = false;
@@ -144,7 +153,29 @@ void sweep(const MaxTask& task, int64_t begin, int64_t end) {
   }
 }
 
+template <typename T, bool kTaps>
+void reduce_columns(const MaxTask& task, int64_t begin, int64_t end) {
+  using FastEnds = MaxEnds<Compared<T>, kTaps, Rule::fast>;
+  using ExactEnds = MaxEnds<Compared<T>, kTaps, Rule::exact>;
+  const FastEnds fast_ends(task, flips<T>(task.minimum));
+  const ExactEnds exact_ends(task, flips<T>(task.minimum));
+  ColumnByColumn<typename FastEnds::Op, FastEnds> fast(task, fast_ends);
+  ColumnByColumn<typename ExactEnds::Op, ExactEnds> exact(task, exact_ends);
+  for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
+    if (!fast.run(first, last)) {
+      exact.run(first, last);
+    }
+  });
+}
+
 } // namespace
+
+void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
+  with_type(task.dtype, [&]<typename T>(T) {
+    task.offsets ? reduce_columns<T, true>(task, begin, end)
+                 : reduce_columns<T, false>(task, begin, end);
+  });
+}
 
 void max_sweep(const MaxTask& task, int64_t begin, int64_t end) {
   with_type(task.dtype, [&]<typename T>(T) {

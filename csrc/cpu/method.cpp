@@ -13,6 +13,8 @@ namespace {
 //
 //   walk        product of the window's sizes   small windows, large strides
 //   side_by_side  the same                      such of few channels
+//   column_by_column  its rows and its columns  maxima over small windows that
+//                                               overlap
 //   row_by_row  the same                        averages over large windows
 //                                               that share little: global ones
 //   sweep       sum of what each axis costs     all other sums and maxima
@@ -34,28 +36,29 @@ struct Cost {
   double visit; // of a vector of outputs
   double tap;   // of one of its taps, where windows are walked
   double sweep; // of a vector operation, for each of its elements
+  double aside; // of joining a column, where each is reduced once
 };
 
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 0.021};
+      return {3.5, 0.52, 0.021, 1.1};
     case Reduction::winner:
-      return {5.5, 0.75, 0.036};
+      return {5.5, 0.75, 0.036, 2.3};
     default:
-      return {3, 0.55, 0.030};
+      return {3, 0.55, 0.030, 0};
   }
 }
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kPermuted = 1.3;  // a tap side by side, in taps
-constexpr Cost kCover{3, 0.9, 0};  // a tap is a cotangent, looked at
-constexpr double kWinner = 0.75;   // of a cotangent that finds its input
-constexpr double kTotal = 0.1;     // of clearing and storing its total
-constexpr double kShortLane = 0.6; // of the sweep of one
-constexpr double kCells = 0.05;    // of storing what a sweep makes
-constexpr double kScalarRow = 1.5; // of an element without a vector
+constexpr double kPermuted = 1.3;    // a tap side by side, in taps
+constexpr Cost kCover{3, 0.9, 0, 0}; // a tap is a cotangent, looked at
+constexpr double kWinner = 0.75;     // of a cotangent that finds its input
+constexpr double kTotal = 0.1;       // of clearing and storing its total
+constexpr double kShortLane = 0.6;   // of the sweep of one
+constexpr double kCells = 0.05;      // of storing what a sweep makes
+constexpr double kScalarRow = 1.5;   // of an element without a vector
 constexpr double kScalarTap = 0.25;
 // Of so many channels, cells leave the first level of cache.
 constexpr int64_t kManyChannels = 32;
@@ -64,6 +67,7 @@ constexpr double kUncached = 0.42;
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
 constexpr double kUncachedCells = 1.4;
+constexpr double kSplit = 1.4; // where a unit reads some of the channels
 // And so do so many totals.
 constexpr int64_t kMostTotals = 256 * 1024;
 constexpr double kUncachedTotals = 2.5;
@@ -118,6 +122,14 @@ double side_by_side_cost(
       : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
 }
 
+double column_by_column_cost(
+    const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  auto& [depth, height, width] = links.axes;
+  auto rows = longest(depth) * longest(height) * ratio(width);
+  return visits(channels, lane) *
+      (cost.visit + cost.tap * rows + cost.aside * longest(width));
+}
+
 double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   auto join = width.in_blocks() ? 4 * ratio(width) + 3 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
@@ -157,20 +169,18 @@ double sweep_cost(
   return cost + kCells;
 }
 
-// Totals that one thread keeps at a time.
-int64_t totals(const Links& covers, int64_t batch, int64_t channels) {
-  auto tiling = Tiling::winners(covers, batch, channels);
-  auto unit = tiling.unit(0);
-  return unit.band.size() * positions_behind(tiling.axis(), covers) *
-      unit.channels.size();
-}
-
 double winners_cost(const Links& covers, int64_t batch, int64_t channels) {
   auto cost = kTotal +
       kWinner * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
           ratio(covers.axes[2]);
-  bool are_cached = totals(covers, batch, channels) <= kMostTotals;
-  return are_cached ? cost : cost * kUncachedTotals;
+  auto tiling = Tiling::winners(covers, batch, channels);
+  auto unit = tiling.unit(0);
+  auto totals = unit.band.size() * positions_behind(tiling.axis(), covers) *
+      unit.channels.size();
+  if (unit.channels.size() < channels) {
+    cost *= kSplit;
+  }
+  return totals <= kMostTotals ? cost : cost * kUncachedTotals;
 }
 
 } // namespace
@@ -191,6 +201,13 @@ Method method_of_reduction(
   if (may_group &&
       side_by_side_cost(links, channels, lane, cost) < std::min(sweep, walk)) {
     return Method::side_by_side;
+  }
+  bool is_maximum =
+      reduction == Reduction::maximum || reduction == Reduction::winner;
+  if (is_maximum && channels * lane >= kVector * kFloat &&
+      column_by_column_cost(links, channels, lane, cost) <
+          std::min(sweep, walk)) {
+    return Method::column_by_column;
   }
   if (sweep < walk) {
     return Method::sweep;

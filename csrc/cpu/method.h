@@ -9,11 +9,12 @@ namespace mlx_pooling::cpu {
 // Which of the CPU's kernels a pooling operation takes.
 enum class Method {
   walk, // visit every tap of every window, or every window of every input
-  side_by_side, // visit every tap of several windows at once: SideBySide
-  sweep,        // reduce along one axis after the other: Sweep
-  row_by_row,   // sum each row of a window, then those: RowByRow
-  winners,      // visit every window's winner: HandOut
-  spread,       // visit every window, and write the gradients of its inputs
+  side_by_side,     // visit every tap of several windows at once: SideBySide
+  column_by_column, // visit every column of a row of windows once
+  sweep,            // reduce along one axis after the other: Sweep
+  row_by_row,       // sum each row of a window, then those: RowByRow
+  winners,          // visit every window's winner: HandOut
+  spread,           // visit every window, and write the gradients of its inputs
   spread_side_by_side, // of several windows at once
 };
 

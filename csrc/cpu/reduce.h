@@ -6,7 +6,8 @@
 
 // What sliding windows are reduced with. Cells hold partial results in scratch
 // memory; Cell is L of them in registers. `joined` puts a window before the one
-// that follows it, in row-major order, and is associative.
+// that follows it, in row-major order, and is associative; `joined_aside`, a
+// window beside another of the same rows.
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -84,8 +85,11 @@ struct Max {
   using Stored = T;
   using Value = Arithmetic<T>;
   using Tap = OffsetLane<Value, uint32_t>;
-  static constexpr int kLanes =
-      kVectorBytes / (kTaps ? sizeof(Tap) : sizeof(Value));
+  using Lane = std::conditional_t<kTaps, Tap, Value>;
+  static constexpr int kLanes = kVectorBytes / sizeof(Lane);
+  // Whether to look out for NaN.
+  static constexpr bool kWatched =
+      kRule == Rule::fast && std::is_floating_point_v<Value>;
 
   struct Cells {
     Value* values;
@@ -147,6 +151,24 @@ struct Max {
       a.tap = chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap);
     }
     return a;
+  }
+
+  // Of windows side by side, whose taps alternate in row-major order.
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> joined_aside(Cell<L> a, Cell<L> b) {
+    if constexpr (!kTaps) {
+      return joined<L>(a, b);
+    } else {
+      auto is_before = resize_mask<Value, L>(b.tap < a.tap);
+      auto better = (b.value > a.value) | ((b.value == a.value) & is_before);
+      if constexpr (kRule == Rule::exact) {
+        auto is_after = resize_mask<Value, L>(b.tap > a.tap);
+        better |= (b.value != b.value) & ((a.value == a.value) | is_after);
+      }
+      return {
+          chosen<L>(better, b.value, a.value),
+          chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap)};
+    }
   }
 
   template <int L>

@@ -81,6 +81,20 @@ class Walk {
         (along.count - 1) * links_.axes[2].step;
   }
 
+  // Calls visit(spatial, tap) for each linked row, of its position w = 0 and
+  // without the share of w.
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each_linked_row(Visit visit) const {
+    for (const LinkedRow& row : rows_) {
+      visit(row.spatial, row.tap);
+    }
+  }
+
+  // Of which there must be one.
+  MLX_POOLING_INLINE int64_t last_row() const {
+    return rows_.back().spatial;
+  }
+
   // Linked positions in a row.
   MLX_POOLING_INLINE int64_t columns() const {
     return along_w().count;
