@@ -1,5 +1,6 @@
-"""Windows so large, or so overlapping, that not every tap of each is visited, against
-the reference; and that results do not depend on how the work is divided."""
+"""Windows that are not visited one by one and tap by tap, since they are large, overlap
+a lot, or are so many of few channels, against the reference; and that results do not
+depend on how the work is divided."""
 
 from __future__ import annotations
 
@@ -55,10 +56,22 @@ WINDOWS = {
     "3-d middle": ((3, 17, 4), (1, 9, 1), 1, (0, 4, 0), 1),
     "3-d without the middle": ((9, 3, 9), (5, 1, 5), 1, (2, 0, 2), 1),
     "3-d 5/2": ((9, 10, 11), 5, 2, 2, 1),
+    "1-d 2/2": ((101,), 2, 2, 0, 1),
+    "1-d 3/2": ((90,), 3, 2, 1, 1),
+    "1-d 3/4 dilated": ((97,), 3, 4, 2, 2),
+    "1-d 2/3": ((65,), 2, 3, 0, 1),
+    "1-d 2/3 dilated": ((65,), 2, 3, 1, 2),
+    "1-d 2/2 dilated": ((70,), 2, 2, 2, 3),
+    "2-d 2/2": ((8, 70), 2, 2, 0, 1),
+    "2-d 2/2, lopsided": ((9, 51), 2, 2, ((1, 0), (0, 1)), 1),
+    "2-d 3/2": ((9, 68), 3, 2, 1, 1),
+    "2-d 3/3 in rows of one": ((9, 4), 3, 3, 1, 1),
+    "2-d 1/2": ((5, 67), 1, 2, 0, 1),
+    "3-d 2/2": ((4, 6, 38), 2, 2, 0, 1),
 }
 EACH_WINDOW = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 # Less than any vector holds, some of every vector and a rest, and several vectors.
-CHANNELS = (1, 3, 19, 70)
+CHANNELS = (1, 2, 3, 5, 19, 70)
 KINDS = ("ties", "nan", "infinite", "low", "normal")
 
 
@@ -86,7 +99,7 @@ def test_maximum_and_its_index(window):
 def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
     g = geometry(*window)
     pool = getattr(mlx_pooling, f"min_pool{g.ndim}d")
-    for channels in (3, 70):
+    for channels in (1, 3, 70):
         x = Data("extremes" if dtype != mx.bfloat16 else "nan", channels).array(
             (1, *g.size, channels), dtype
         )
@@ -160,6 +173,8 @@ THREADED = {
     "2-d 3/2": ((91, 90, 64), 3, 2, 1),
     "3-d": ((12, 20, 21, 40), 5, 1, 2),
     "global": ((56, 56, 96), 56, 56, 0),
+    "2/2 of three channels": ((200, 301, 3), 2, 2, 0),
+    "3/2 of one channel": ((200, 301, 1), 3, 2, 1),
 }
 
 
