@@ -66,6 +66,7 @@ WINDOWS = {
     "2-d 2/2, lopsided": ((9, 51), 2, 2, ((1, 0), (0, 1)), 1),
     "2-d 3/2": ((9, 68), 3, 2, 1, 1),
     "2-d 3/3 in rows of one": ((9, 4), 3, 3, 1, 1),
+    "2-d gaps before the input": ((16, 3), (5, 2), (1, 3), ((2, 2), (4, 50)), (1, 5)),
     "2-d 1/2": ((5, 67), 1, 2, 0, 1),
     "3-d 2/2": ((4, 6, 38), 2, 2, 0, 1),
 }
@@ -95,7 +96,9 @@ def test_maximum_and_its_index(window):
 
 
 @EACH_WINDOW
-@pytest.mark.parametrize("dtype", [mx.int8, mx.uint8, mx.uint16, mx.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [mx.int8, mx.uint8, mx.uint16, mx.int64, mx.uint64, mx.bfloat16], ids=str
+)
 def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
     g = geometry(*window)
     pool = getattr(mlx_pooling, f"min_pool{g.ndim}d")

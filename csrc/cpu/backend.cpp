@@ -59,10 +59,10 @@ void reduce(
   for (auto& axis : task.links.axes) {
     outputs *= axis.size();
   }
-  switch (cpu::method_of_reduction(task.links, channels, lane, reduction)) {
+  auto choice = cpu::method_of_reduction(task.links, channels, lane, reduction);
+  task.side_by_side = choice.side_by_side;
+  switch (choice.method) {
     case cpu::Method::side_by_side:
-      task.side_by_side = cpu::side_by_side(
-          task.links.axes[2], channels, cpu::lanes_side_by_side(lane));
       return run(task, outputs, bytes, by.side_by_side);
     case cpu::Method::column_by_column:
       return run(task, outputs, bytes, by.column_by_column);
@@ -83,20 +83,16 @@ void spread(
     T& task,
     const Geometry& geometry,
     const array& dx,
-    cpu::Method method,
+    const cpu::Choice& choice,
     int64_t bytes,
     Kernel<T> one_by_one,
     Kernel<T> side_by_side) {
   cpu::clear_unlinked(
       task.links, geometry.batch, dx.nbytes() / geometry.inputs(), task.to);
   task.links = cpu::Links::windows(geometry);
-  if (method == cpu::Method::spread) {
-    return run(task, geometry.outputs(), bytes, one_by_one);
-  }
-  task.side_by_side = cpu::spread_side_by_side(
-      task.links.axes[2], geometry.channels,
-      cpu::lanes_side_by_side(lane_bytes(dx)));
-  run(task, geometry.outputs(), bytes, side_by_side);
+  task.side_by_side = choice.side_by_side;
+  run(task, geometry.outputs(), bytes,
+      choice.method == cpu::Method::spread ? one_by_one : side_by_side);
 }
 
 cpu::Task
@@ -109,7 +105,7 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       from.data<char>() + from.nbytes(),
       to.data<void>(),
       std::nullopt,
-      std::nullopt};
+      {}};
 }
 
 // Keeps the data pointer, not the graph node, as MLX's own ops do.
@@ -167,13 +163,13 @@ class CpuBackend : public Backend {
               offsets.dtype().val(), offsets.data<void>(), std::nullopt};
           auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
           auto& kernels = cpu::kernels();
-          auto method = method_of_scatter(
+          auto choice = method_of_scatter(
               max.links, g, lane_bytes(dy), offsets.itemsize());
-          switch (method) {
+          switch (choice.method) {
             case cpu::Method::spread:
             case cpu::Method::spread_side_by_side:
               return spread(
-                  max, g, dx, method, bytes, kernels.max_pool_spread,
+                  max, g, dx, choice, bytes, kernels.max_pool_spread,
                   kernels.max_spread_side_by_side);
             case cpu::Method::winners:
               max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
@@ -247,9 +243,9 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
-      if (auto method = method_of_spreading(avg.links, g, lane)) {
+      if (auto choice = method_of_spreading(avg.links, g, lane)) {
         return spread(
-            avg, g, dx, *method, bytes, kernels.avg_pool_spread,
+            avg, g, dx, *choice, bytes, kernels.avg_pool_spread,
             kernels.avg_spread_side_by_side);
       }
       reduce(

@@ -9,45 +9,34 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Calls visit(begin, end) for what of each row of windows lies in [begin, end).
-template <typename Visit>
-void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
-  auto width = task.links.axes[2].size();
-  for (auto i = begin; i < end;) {
-    auto next = std::min(end, (i / width + 1) * width);
-    visit(i, next);
-    i = next;
-  }
-}
-
 // Reduces the columns of a row of windows, each once, and joins those of each
 // window: what windows side by side have in common is read where it lies, with
-// all of its channels. `Ends` as for Sweep, and
+// all of its channels. `Ends` writes as for Sweep, and
 //
 //   tap(at, tap): the cell of the L elements from `at` on
-template <typename Op, typename Ends>
+//   fetch(at): asks for what tap() comes to later
+template <typename Ends>
 class ColumnByColumn {
  public:
   ColumnByColumn(const Task& task, const Ends& ends)
       : links_(task.links),
         channels_(task.channels),
         ends_(ends),
-        slots_((width().kernel - 1) * width().step + 1),
-        columns_(Op::take(scratch_, slots_ * channels_)),
-        parts_(width().kernel) {}
+        columns_(Op::take(scratch_, width().span * channels_)),
+        parts_(width().longest) {}
 
-  // Windows [begin, end) of one row. False if there is a NaN, and the rule is
-  // not for that.
+  // Windows [begin, end) of one row. False if there is a NaN that the rule is
+  // not for.
   bool run(int64_t begin, int64_t end) {
     Walk walk(links_, begin);
     int64_t next = 0;
-    bool is_right = true;
+    bool is_done = true;
     for (auto i = begin; i < end; ++i, walk.next()) {
       const Link link = width().of[walk.w()];
       auto count = walk.unlinked() ? 0 : link.count;
-      auto last = link.first + (count - 1) * width().step;
-      for (next = std::max(next, link.first); next <= last; ++next) {
-        is_right = reduce(walk, next) && is_right;
+      auto last = walk.unlinked() ? -1 : width().last(walk.w());
+      for (auto w = std::max(next, link.first); w <= last; next = ++w) {
+        is_done = reduce(walk, w) && is_done;
       }
       for (int64_t k = 0; k < count; ++k) {
         parts_[k] = {
@@ -56,10 +45,11 @@ class ColumnByColumn {
       }
       with_count(count, [&](auto n) MLX_POOLING_LAMBDA { write(i, n); });
     }
-    return is_right;
+    return is_done;
   }
 
  private:
+  using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
 
   struct Part {
@@ -72,14 +62,14 @@ class ColumnByColumn {
   }
 
   typename Op::Cells column(int64_t w) const {
-    return columns_ + w % slots_ * channels_;
+    return columns_ + w % width().span * channels_;
   }
 
-  // Over the rows of the walk's windows.
+  // Column w of the walk's windows, over their rows.
   bool reduce(const Walk& walk, int64_t w) const {
     auto to = column(w);
     auto newest = (walk.plane() + walk.last_row() + w) * channels_;
-    bool is_right = true;
+    bool is_done = true;
     for_each_block<typename Op::Lane, kLanes>(
         channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           typename Op::template Cell<kLanes> cells[U];
@@ -103,10 +93,10 @@ class ColumnByColumn {
             Op::template write<kLanes>(to + (c + u * kLanes), cells[u]);
           }
           if constexpr (Op::kWatched) {
-            is_right = is_right && !watch.saw_nan();
+            is_done = is_done && !watch.saw_nan();
           }
         });
-    return is_right;
+    return is_done;
   }
 
   template <typename Count>
@@ -133,7 +123,6 @@ class ColumnByColumn {
   int64_t channels_;
   const Ends& ends_;
   Scratch scratch_;
-  int64_t slots_;
   typename Op::Cells columns_; // the last of them
   std::vector<Part> parts_;
 };

@@ -87,7 +87,7 @@ uintptr_t ahead_bytes(const Task& task) {
 template <typename Visit>
 MLX_POOLING_INLINE void
 for_each_group(const Task& task, int64_t begin, int64_t end, Visit visit) {
-  const auto side = *task.side_by_side;
+  const auto side = task.side_by_side;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end;) {
     int64_t count = 1;
@@ -114,7 +114,7 @@ class GroupPlaces {
  public:
   explicit GroupPlaces(const Task& task) {
     auto& width = task.links.axes[2];
-    auto& side = *task.side_by_side;
+    auto& side = task.side_by_side;
     for (int64_t k = 0; k < width.kernel; ++k) {
       for (int64_t j = 0; j < side.windows * task.channels; ++j) {
         auto position = j / task.channels * side.stride + k * width.step;

@@ -31,16 +31,16 @@ struct Task {
   int64_t channels;
   mlx::core::Dtype::Val dtype;
   const void* from;
-  const void* from_end;
+  const void* from_end; // no vector is read from beyond
   void* to;
-  std::optional<Tiling> tiling;           // of kernels that work by units
-  std::optional<SideBySide> side_by_side; // of kernels named so
+  std::optional<Tiling> tiling; // of kernels that work by units
+  SideBySide side_by_side;      // of kernels named so
 };
 
 struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
-  void* offsets; // written by max_pool, if not null; read by max_pool_scatter
+  void* offsets; // written with maxima, if not null; read with cotangents
   std::optional<Winners> winners; // of max_pool_winners
 };
 
@@ -70,14 +70,14 @@ struct Kernels {
   Kernel<AvgTask>* avg_side_by_side;
   Kernel<AvgTask>* avg_row_by_row;
   Kernel<AvgTask>* avg_sweep;
-  // Of the vectors of those side by side; 0 where there are none.
+  // Of the vectors that those side by side permute; 0 where none can be.
   int (*bytes_side_by_side)();
 };
 
 // Those for the best instruction set of the running CPU.
 const Kernels& kernels();
 
-// In the vectors of those side by side, of elements of `bytes` each.
+// In those vectors, of elements that are computed in `bytes` each.
 int64_t lanes_side_by_side(int64_t bytes);
 
 // Their definitions, one namespace an instruction set (see isa.h).

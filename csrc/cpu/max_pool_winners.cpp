@@ -89,7 +89,7 @@ class HandOut {
     }
   }
 
-  // Of windows to come, what the next of these channels are.
+  // The same channels of windows that follow soon.
   template <typename V>
   MLX_POOLING_INLINE void fetch_soon(const V* values) const {
     constexpr int64_t kElements = kAheadBytes / sizeof(float);

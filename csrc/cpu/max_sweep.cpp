@@ -1,135 +1,9 @@
-#include <type_traits>
-
-#include "cpu/column_by_column.h"
-#include "cpu/kernels.h"
-#include "cpu/nan_watch.h"
+#include "cpu/max_ends.h"
 #include "cpu/sweep.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
-
-// Unsigned integers are compared as signed ones, which they become when their
-// highest bit is flipped.
-template <typename T>
-using Compared = std::conditional_t<
-    std::is_integral_v<Arithmetic<T>>,
-    std::make_signed_t<OffsetLane<Arithmetic<T>, uint8_t>>,
-    T>;
-
-template <typename T>
-constexpr auto sign_bit() {
-  using Bits = decltype(order_bits<T>());
-  return Bits(Bits{1} << (8 * sizeof(Bits) - 1));
-}
-
-// What to flip on the way in and out.
-template <typename T>
-auto flips(bool minimum) {
-  auto bits = order_bits<T>();
-  bits = minimum ? bits : 0;
-  if constexpr (std::is_unsigned_v<Arithmetic<T>>) {
-    bits ^= sign_bit<T>();
-  }
-  return bits;
-}
-
-template <typename T, bool kTaps, Rule kRule>
-class MaxEnds {
- public:
-  using Op = Max<T, kTaps, kRule>;
-  using Flip = decltype(order_bits<T>());
-
-  MaxEnds(const MaxTask& task, Flip flip) : task_(task), flip_(flip) {}
-
-  static constexpr bool reads_by_position() {
-    return false;
-  }
-  static constexpr bool writes_by_position() {
-    return false;
-  }
-
-  void read(
-      int64_t position,
-      int64_t at,
-      int64_t count,
-      uintptr_t ahead,
-      typename Op::Value* values) {
-    auto* x =
-        static_cast<const T*>(task_.from) + position * task_.channels + at;
-    bool saw_nan = false;
-    for_each_lane<Op::kLanes>(
-        count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
-          fetch_ahead<L>(x + j, ahead);
-          auto value = flip<L>(load<L>(x + j));
-          if constexpr (Op::kWatched) {
-            saw_nan |= any_nan<typename Op::Value, L>(value);
-          }
-          store<L>(values + j, value);
-        });
-    saw_nan_ |= saw_nan;
-  }
-
-  template <int L>
-  MLX_POOLING_INLINE auto tap(int64_t at, int64_t tap) const {
-    auto value = flip<L>(load<L>(static_cast<const T*>(task_.from) + at));
-    return Op::template moved<L>(Op::template of<L>(value), tap);
-  }
-
-  template <int L>
-  MLX_POOLING_INLINE void fetch(int64_t at) const {
-    fetch_ahead<L>(static_cast<const T*>(task_.from) + at);
-  }
-
-  // Whether a NaN was read that the rule is not for.
-  bool saw_nan() const {
-    return saw_nan_;
-  }
-
-  template <typename Cells>
-  MLX_POOLING_INLINE void write(
-      int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
-      const {
-    auto first = position * task_.channels + at;
-    auto* y = static_cast<T*>(task_.to) + first;
-    for_each_lane<Op::kLanes>(
-        count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          auto cell = cells(lanes, j);
-          claim_ahead<L>(y + j, ahead);
-          store_exact<L>(y + j, flip<L>(cell.value));
-          if constexpr (kTaps) {
-            write_taps<L>(first + j, cell.tap);
-          }
-        });
-  }
-
- private:
-  template <int L, typename V>
-  MLX_POOLING_INLINE V flip(V value) const {
-    return flipped(value, broadcast<Flip, L>(flip_));
-  }
-
-  template <int L, typename V>
-  MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
-    switch (task_.offsets_dtype) {
-      case Val::uint8:
-        return write_taps_as<uint8_t, L>(at, taps);
-      case Val::uint16:
-        return write_taps_as<uint16_t, L>(at, taps);
-      default:
-        return write_taps_as<uint32_t, L>(at, taps);
-    }
-  }
-
-  template <typename Offset, int L, typename V>
-  MLX_POOLING_INLINE void write_taps_as(int64_t at, V taps) const {
-    store<L>(static_cast<Offset*>(task_.offsets) + at, resize<Offset, L>(taps));
-  }
-
-  const MaxTask& task_;
-  Flip flip_;
-  bool saw_nan_ = false;
-};
 
 // False if there is a NaN, and the rule was not for that.
 template <typename T, bool kTaps, Rule kRule>
@@ -153,29 +27,7 @@ void sweep(const MaxTask& task, int64_t begin, int64_t end) {
   }
 }
 
-template <typename T, bool kTaps>
-void reduce_columns(const MaxTask& task, int64_t begin, int64_t end) {
-  using FastEnds = MaxEnds<Compared<T>, kTaps, Rule::fast>;
-  using ExactEnds = MaxEnds<Compared<T>, kTaps, Rule::exact>;
-  const FastEnds fast_ends(task, flips<T>(task.minimum));
-  const ExactEnds exact_ends(task, flips<T>(task.minimum));
-  ColumnByColumn<typename FastEnds::Op, FastEnds> fast(task, fast_ends);
-  ColumnByColumn<typename ExactEnds::Op, ExactEnds> exact(task, exact_ends);
-  for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
-    if (!fast.run(first, last)) {
-      exact.run(first, last);
-    }
-  });
-}
-
 } // namespace
-
-void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
-    task.offsets ? reduce_columns<T, true>(task, begin, end)
-                 : reduce_columns<T, false>(task, begin, end);
-  });
-}
 
 void max_sweep(const MaxTask& task, int64_t begin, int64_t end) {
   with_type(task.dtype, [&]<typename T>(T) {

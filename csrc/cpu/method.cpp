@@ -11,19 +11,22 @@ namespace {
 
 // The table, by what an element of `to` costs:
 //
-//   walk        product of the window's sizes   small windows, large strides
-//   side_by_side  the same                      such of few channels
-//   column_by_column  its rows and its columns  maxima over small windows that
-//                                               overlap
-//   row_by_row  the same                        averages over large windows
-//                                               that share little: global ones
-//   sweep       sum of what each axis costs     all other sums and maxima
-//   winners     so much for each window         gradients of maxima over
-//                                               windows that overlap a lot, or
-//                                               of few channels
-//   spread      the same for any window         gradients over small windows
-//                                               that share no input, of some
-//                                               channels
+//   walk                  product of the window's sizes
+//     small windows, large strides
+//   side_by_side          the same
+//     of few channels, with strides
+//   column_by_column      product of all but the width, and the width
+//     maxima over small windows that overlap a lot
+//   row_by_row            product of the window's sizes
+//     averages over large windows that share little: global ones
+//   sweep                 sum of what each axis costs
+//     all other sums and maxima
+//   winners               so much for each window
+//     gradients of maxima over windows that overlap a lot, or of few channels
+//   spread                the same for any window
+//     gradients over small windows that share no input
+//   spread_side_by_side   the same
+//     of few channels
 //
 // Where that pays, it is spread; else the cheapest is taken. Only walk has an
 // answer for windows without a tap whose taps matter, for links that are out of
@@ -78,7 +81,7 @@ constexpr int64_t kShortVector = 4;
 constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
-constexpr int64_t kLeastSpread = 8; // channels
+constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
 
@@ -114,8 +117,10 @@ double walk_cost(
 }
 
 double side_by_side_cost(
-    const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
-  auto side = side_by_side(links.axes[2], channels, lanes_side_by_side(lane));
+    const Links& links,
+    int64_t channels,
+    const SideBySide& side,
+    const Cost& cost) {
   auto elements = static_cast<double>(side.windows * channels);
   return side.windows < 2
       ? std::numeric_limits<double>::infinity()
@@ -185,11 +190,11 @@ double winners_cost(const Links& covers, int64_t batch, int64_t channels) {
 
 } // namespace
 
-Method method_of_reduction(
+Choice method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction) {
   for (auto& axis : links.axes) {
     if (!axis.in_order || (reduction == Reduction::winner && axis.some_empty)) {
-      return Method::walk;
+      return {Method::walk};
     }
   }
   auto cost = cost_of(reduction);
@@ -197,27 +202,27 @@ Method method_of_reduction(
   auto sweep_lane = reduction == Reduction::winner ? kFloat : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   auto walk = walk_cost(links, channels, lane, cost);
-  bool may_group = reduction != Reduction::gradient;
-  if (may_group &&
-      side_by_side_cost(links, channels, lane, cost) < std::min(sweep, walk)) {
-    return Method::side_by_side;
+  auto side = side_by_side(links.axes[2], channels, lanes_side_by_side(lane));
+  if (reduction != Reduction::gradient &&
+      side_by_side_cost(links, channels, side, cost) < std::min(sweep, walk)) {
+    return {Method::side_by_side, side};
   }
   bool is_maximum =
       reduction == Reduction::maximum || reduction == Reduction::winner;
   if (is_maximum && channels * lane >= kVector * kFloat &&
       column_by_column_cost(links, channels, lane, cost) <
           std::min(sweep, walk)) {
-    return Method::column_by_column;
+    return {Method::column_by_column};
   }
   if (sweep < walk) {
-    return Method::sweep;
+    return {Method::sweep};
   }
   bool is_large = reduction == Reduction::sum && taps(links) >= kLargeWindow &&
       channels >= kVector;
-  return is_large ? Method::row_by_row : Method::walk;
+  return {is_large ? Method::row_by_row : Method::walk};
 }
 
-std::optional<Method> method_of_spreading(
+std::optional<Choice> method_of_spreading(
     const Links& covers, const Geometry& geometry, int64_t lane) {
   auto& axes = covers.axes;
   bool is_shared = std::any_of(
@@ -226,18 +231,18 @@ std::optional<Method> method_of_spreading(
     return std::nullopt;
   }
   if (geometry.channels >= kLeastSpread) {
-    return Method::spread;
+    return Choice{Method::spread};
   }
-  auto group = spread_side_by_side(
+  auto side = spread_side_by_side(
       window_links(geometry.axes[2]), geometry.channels,
       lanes_side_by_side(lane));
-  if (group.windows > 0) {
-    return Method::spread_side_by_side;
+  if (side.windows > 0) {
+    return Choice{Method::spread_side_by_side, side};
   }
   return std::nullopt;
 }
 
-Method method_of_scatter(
+Choice method_of_scatter(
     const Links& covers,
     const Geometry& geometry,
     int64_t lane,
@@ -249,7 +254,8 @@ Method method_of_scatter(
   auto channels = geometry.channels;
   bool pays = winners_cost(covers, geometry.batch, channels) <
       walk_cost(covers, channels, kFloat, kCover);
-  return pays && geometry.taps() <= kMostTaps ? Method::winners : Method::walk;
+  bool has_table = geometry.taps() <= kMostTaps;
+  return {pays && has_table ? Method::winners : Method::walk};
 }
 
 } // namespace mlx_pooling::cpu

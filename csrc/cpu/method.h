@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "cpu/links.h"
+#include "cpu/side_by_side.h"
 
 namespace mlx_pooling::cpu {
 
@@ -18,6 +18,11 @@ enum class Method {
   spread_side_by_side, // of several windows at once
 };
 
+struct Choice {
+  Method method;
+  SideBySide side_by_side = {}; // of methods named so
+};
+
 enum class Reduction {
   sum,
   gradient, // a sum as well, of an average's cotangents
@@ -26,16 +31,16 @@ enum class Reduction {
 };
 
 // `lane` is the size in bytes of a value as it is computed.
-Method method_of_reduction(
+Choice method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
 // Where no two windows share an input, and they are small, so that a gradient
 // is better spread: how.
-std::optional<Method> method_of_spreading(
+std::optional<Choice> method_of_spreading(
     const Links& covers, const Geometry& geometry, int64_t lane);
 
 // Of max_pool_scatter.
-Method method_of_scatter(
+Choice method_of_scatter(
     const Links& covers,
     const Geometry& geometry,
     int64_t lane,

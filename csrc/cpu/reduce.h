@@ -7,7 +7,8 @@
 // What sliding windows are reduced with. Cells hold partial results in scratch
 // memory; Cell is L of them in registers. `joined` puts a window before the one
 // that follows it, in row-major order, and is associative; `joined_aside`, a
-// window beside another of the same rows.
+// window beside another of the same rows. Of equal maxima with other bits (0
+// and -0) any is the value, while the tap is the first's.
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 

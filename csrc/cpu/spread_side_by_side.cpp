@@ -15,8 +15,7 @@ class Spreading {
  public:
   using Tap = OffsetLane<A, uint32_t>;
 
-  explicit Spreading(const Task& task)
-      : task_(task), side_(*task.side_by_side) {
+  explicit Spreading(const Task& task) : task_(task), side_(task.side_by_side) {
     auto channels = task.channels;
     auto period = side_.stride * channels;
     auto step = task.links.axes[2].step;
@@ -48,20 +47,23 @@ class Spreading {
     return permuted<Tap, L>(v, v, load<L>(places_));
   }
 
-  // Inputs from the group's first to its last.
-  MLX_POOLING_INLINE int64_t inputs(const Walk& walk, int64_t count) const {
-    if (side_.uncut.contains(walk.w())) {
-      return count * side_.stride * task_.channels;
-    }
-    auto span = (walk.columns() - 1) * task_.links.axes[2].step + 1;
-    return span * task_.channels;
-  }
+  // What a group's windows write in a row.
+  struct Run {
+    int64_t elements;
+    bool all; // may be overwritten that the vector holds
+  };
 
-  // Whether another group follows that overwrites what lies behind this one.
-  MLX_POOLING_INLINE bool
-  is_followed(const Walk& walk, int64_t i, int64_t count, int64_t end) const {
-    return side_.uncut.contains(walk.w()) &&
+  MLX_POOLING_INLINE Run
+  run(const Walk& walk, int64_t i, int64_t count, int64_t end) const {
+    if (!side_.uncut.contains(walk.w())) {
+      auto span = (walk.columns() - 1) * task_.links.axes[2].step + 1;
+      return {span * task_.channels, false};
+    }
+    auto elements = count * side_.stride * task_.channels;
+    // The next group overwrites what lies behind this one.
+    bool is_followed =
         side_.uncut.contains(walk.w() + count) && i + count < end;
+    return {elements, elements == L || is_followed};
   }
 
  private:
@@ -95,15 +97,15 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
               resize<Tap, L>(
                   load_wide<L>(offsets + at, offsets + (dy_end - dy))));
           auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
-          auto inputs = spreading.inputs(walk, count);
-          bool all = inputs == L || spreading.is_followed(walk, i, count, end);
-          walk.for_each_row([&](int64_t spatial,
-                                int64_t tap) MLX_POOLING_LAMBDA {
-            auto won = winner == spreading.taps(tap);
-            claim_ahead<L>(dx + spatial * channels, ahead);
-            store_wide<true, L>(
-                dx + spatial * channels, kept<A, L>(share, won), inputs, all);
-          });
+          auto run = spreading.run(walk, i, count, end);
+          walk.for_each_row(
+              [&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+                auto won = winner == spreading.taps(tap);
+                claim_ahead<L>(dx + spatial * channels, ahead);
+                store_wide<true, L>(
+                    dx + spatial * channels, kept<A, L>(share, won),
+                    run.elements, run.all);
+              });
         });
   }
 }
@@ -126,11 +128,11 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
           auto shares =
               kept<A, L>(spreading.spread(share), spreading.are_taps());
           auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
-          auto inputs = spreading.inputs(walk, count);
-          bool all = inputs == L || spreading.is_followed(walk, i, count, end);
+          auto run = spreading.run(walk, i, count, end);
           walk.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
             claim_ahead<L>(dx + spatial * channels, ahead);
-            store_wide<false, L>(dx + spatial * channels, shares, inputs, all);
+            store_wide<false, L>(
+                dx + spatial * channels, shares, run.elements, run.all);
           });
         });
   }

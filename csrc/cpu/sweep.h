@@ -14,9 +14,9 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // and below. `Ends` reads rows of `from` and writes those of `to`:
 //
 //   read(position, at, count, ahead, values): `count` elements from channel
-//   `at`
-//     on; those that lie `ahead` bytes on are read soon
-//   write(position, at, count, cells): as many, cells(Lanes<L>{}, j) from j on
+//     `at` on; asks for those that lie `ahead` bytes on
+//   write(position, at, count, ahead, cells): as many, cells(Lanes<L>{}, j)
+//     from j on
 //   reads_by_position(), writes_by_position(): whether runs of several
 //     positions must not be read or written in one
 //

@@ -76,9 +76,7 @@ class Walk {
     if (unlinked()) {
       return 0;
     }
-    const Link& along = along_w();
-    return rows_.back().spatial + along.first +
-        (along.count - 1) * links_.axes[2].step;
+    return rows_.back().spatial + links_.axes[2].last(w_);
   }
 
   // Calls visit(spatial, tap) for each linked row, of its position w = 0 and
