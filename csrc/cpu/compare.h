@@ -26,6 +26,23 @@ MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
   return bits_as<Vec<A, L>>(decltype(bits)(bits_as<decltype(bits)>(v) & bits));
 }
 
+// Elements where a == b, else 0.
+template <int L, typename T, typename V>
+MLX_POOLING_INLINE auto load_where_equal(const T* from, V a, V b) {
+#if defined(__AVX512BW__)
+  // Half types are widened and selected at once.
+  if constexpr (is_half<T> && sizeof(V) == 16 && L == 16) {
+    auto mask = _mm_cmpeq_epi8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b));
+    auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    auto wide = std::is_same_v<T, Float16>
+        ? _mm512_castps_si512(_mm512_maskz_cvtph_ps(mask, bits))
+        : _mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(mask, bits), 16);
+    return bits_as<Vec<float, L>>(wide);
+  }
+#endif
+  return kept<Arithmetic<T>, L>(load<L>(from), a == b);
+}
+
 // mask ? a : b. Of single elements without a branch, which nothing predicts.
 template <int L, typename Mask, typename V>
 MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {

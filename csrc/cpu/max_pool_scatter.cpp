@@ -27,8 +27,8 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
             auto o = window.spatial * channels + c;
             auto tap = broadcast<Offset, L>(Offset(window.tap));
             for (int u = 0; u < U; ++u) {
-              auto won = load<L>(offsets + o + u * L) == tap;
-              auto share = kept<A, L>(load<L>(dy + o + u * L), won);
+              auto winner = load<L>(offsets + o + u * L);
+              auto share = load_where_equal<L>(dy + o + u * L, winner, tap);
               total[u] = sum<T>(total[u], share);
             }
           });
