@@ -35,6 +35,7 @@ auto flips(bool minimum) {
   return bits;
 }
 
+// What sweeps (read) and columns (tap, fetch) over maxima read, and both write.
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:
