@@ -19,8 +19,10 @@ template <typename A, int L>
 using Places = Vec<OffsetLane<A, uint32_t>, L>;
 
 template <typename A, int L>
-MLX_POOLING_INLINE Vec<A, L>
-permuted(Vec<A, L> a, Vec<A, L> b, Places<A, L> places) {
+MLX_POOLING_INLINE Vec<A, L> permuted(
+    Vec<A, L> a,
+    [[maybe_unused]] Vec<A, L> b,
+    [[maybe_unused]] Places<A, L> places) {
   static_assert(sizeof(a) == kPermutedBytes);
 #if defined(__AVX512F__)
   auto at = bits_as<__m512i>(places);
