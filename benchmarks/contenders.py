@@ -162,6 +162,7 @@ def contenders(
     case: Case, dtype: str, rivals: Collection[str] = RIVALS
 ) -> dict[str, Contender]:
     """The libraries that have this case, their outputs checked to agree."""
+    mx.clear_cache()  # else earlier cases' buffers leave no room for these
     x, dy = operands(case, dtype)
     found = {OURS: mlx_contender(mlx_layer(case, mlx_pooling), x, dy)}
     if THEIRS in rivals and not case.extras:

@@ -62,7 +62,6 @@ Result = dict[str, Any]
 
 def run_case(case: Case, args: argparse.Namespace, copy: Action) -> list[Result]:
     """A result for each dtype, ready for JSON."""
-    mx.clear_cache()  # else earlier cases' buffers leave no room for these
     dtypes = DTYPES[case.op]
     found = {dtype: contenders(case, dtype, ())[OURS] for dtype in dtypes}
     results = {

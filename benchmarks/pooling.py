@@ -70,7 +70,6 @@ from shapes import CASES, Case
 
 def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
     """Every measurement of one case, ready for JSON."""
-    mx.clear_cache()  # else earlier cases' buffers leave no room for these
     found = contenders(case, args.dtype, () if args.beyond_cache else RIVALS)
     result: Result = {
         **asdict(case),

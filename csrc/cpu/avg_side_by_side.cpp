@@ -14,7 +14,7 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
   constexpr bool is_divided = std::is_floating_point_v<A>;
   auto channels = task.channels;
   const GroupPlaces<A, L> places(task);
-  const auto ahead = ahead_bytes<T>(task);
+  const auto ahead = rows_ahead_bytes<T>(task);
   auto* from_end = static_cast<const T*>(task.from_end);
   for_each_group(
       task, begin, end,

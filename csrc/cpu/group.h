@@ -72,7 +72,7 @@ store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {
 // From a row to one that windows some rows below read or write in its place:
 // hardware does not expect that.
 template <typename T>
-uintptr_t ahead_bytes(const Task& task) {
+uintptr_t rows_ahead_bytes(const Task& task) {
   constexpr int64_t kLeast = kAheadBytes;
   constexpr int64_t kMost = 32 * 1024; // later, they may be gone again
   auto& [depth, height, width] = task.links.axes;

@@ -28,6 +28,8 @@ class HandOut {
     begin_ = unit.band.begin * inner;
     size_ = unit.band.size() * inner;
     auto count = channels_.size();
+    constexpr int64_t kElements = kAheadBytes / sizeof(float);
+    soon_ = (kElements / count + 1) * task_.channels;
     // What is handed to inputs of other units is dropped at the end.
     totals_ = scratch.take<A>((size_ + 1) * count);
     std::fill_n(totals_, size_ * count, A{0});
@@ -92,11 +94,8 @@ class HandOut {
   // The same channels of windows that follow soon.
   template <typename V>
   MLX_POOLING_INLINE void fetch_soon(const V* values) const {
-    constexpr int64_t kElements = kAheadBytes / sizeof(float);
-    auto count = channels_.size();
-    auto windows = kElements / count + 1;
-    for (int64_t c = 0; c < count; c += 64 / sizeof(V)) {
-      fetch_ahead<64>(values + c, windows * task_.channels * sizeof(V));
+    for (int64_t c = 0; c < channels_.size(); c += 64 / sizeof(V)) {
+      fetch_ahead<64>(values + c, soon_ * sizeof(V));
     }
   }
 
@@ -140,6 +139,7 @@ class HandOut {
   int64_t begin_; // inputs of this unit, as positions in their sample
   int64_t size_;
   A* totals_;
+  int64_t soon_;     // elements
   int64_t* reaches_; // from a window's start to its taps, in elements
 };
 

@@ -25,7 +25,7 @@ class GroupedMaxima {
         flip_(broadcast<Bits, L>(task.minimum ? order_bits<A>() : Bits{0})),
         identity_(identity_of<T>(task.minimum)),
         places_(task),
-        ahead_(ahead_bytes<T>(task)) {}
+        ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
     for_each_group(

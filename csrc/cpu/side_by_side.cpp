@@ -30,10 +30,13 @@ SideBySide uncut_windows(const AxisLinks& width) {
 
 SideBySide
 side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
-  auto side = uncut_windows(width);
   auto span = (width.kernel - 1) * width.step + 1;
   auto positions = 2 * lanes / channels;
-  if (side.stride > 0 && positions >= span) {
+  if (channels > lanes || positions < span) {
+    return {};
+  }
+  auto side = uncut_windows(width);
+  if (side.stride > 0) {
     auto reachable = (positions - span) / side.stride + 1;
     side.windows = std::min(lanes / channels, reachable);
   }

@@ -83,7 +83,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
     using Tap = OffsetLane<A, uint32_t>;
     auto channels = task.channels;
     const Spreading<A, L> spreading(task);
-    const auto ahead = ahead_bytes<T>(task);
+    const auto ahead = rows_ahead_bytes<T>(task);
     auto* dy = static_cast<const T*>(task.from);
     auto* dy_end = static_cast<const T*>(task.from_end);
     auto* offsets = static_cast<const SpreadOffset*>(task.offsets);
@@ -116,7 +116,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
     using A = Arithmetic<T>;
     auto channels = task.channels;
     const Spreading<A, L> spreading(task);
-    const auto ahead = ahead_bytes<T>(task);
+    const auto ahead = rows_ahead_bytes<T>(task);
     auto* dy = static_cast<const T*>(task.from);
     auto* dy_end = static_cast<const T*>(task.from_end);
     for_each_group(

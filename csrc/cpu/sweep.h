@@ -34,6 +34,7 @@ class Sweep {
     auto unit = tiling.unit(index);
     sample_ = unit.sample;
     block_ = unit.channels;
+    ahead_ = ahead_bytes<typename Op::Stored>(block_.size(), channels_);
     auto band = [&](int axis) {
       return axis == tiling.axis() ? unit.band
                                    : Range{0, links_.axes[axis].size()};
@@ -105,16 +106,8 @@ class Sweep {
     for_each_run(
         row * width.other_size, from, ends_.reads_by_position(),
         [&](int64_t position, int64_t j, int64_t count) {
-          ends_.read(
-              position, block_.begin, count, ahead(count), rows.row() + j);
+          ends_.read(position, block_.begin, count, ahead_, rows.row() + j);
         });
-  }
-
-  // Runs of `count` elements that are not the whole of a position lie apart.
-  uintptr_t ahead(int64_t count) const {
-    constexpr int64_t kSize = sizeof(typename Op::Stored);
-    auto runs = static_cast<int64_t>(kAheadBytes) / (count * kSize) + 1;
-    return count < channels_ ? runs * channels_ * kSize : kAheadBytes;
   }
 
   template <typename Read>
@@ -125,7 +118,7 @@ class Sweep {
         row * width.size(), row_, ends_.writes_by_position(),
         [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
           ends_.write(
-              position, block_.begin, count, ahead(count),
+              position, block_.begin, count, ahead_,
               [&]<int L>(Lanes<L> lanes, int64_t c)
                   MLX_POOLING_LAMBDA { return cells(lanes, j + c); });
         });
@@ -158,6 +151,7 @@ class Sweep {
   Ends& ends_;
   int64_t sample_;
   Range block_; // of channels
+  uintptr_t ahead_;
   Range row_;
 };
 

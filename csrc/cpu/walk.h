@@ -103,9 +103,9 @@ class Walk {
   MLX_POOLING_INLINE void for_each_row(Visit visit) const {
     const Link& along = along_w();
     if (along.count > 0) {
-      for (const LinkedRow& row : rows_) {
-        visit(row.spatial + along.first, row.tap + along.tap);
-      }
+      for_each_linked_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+        visit(spatial + along.first, tap + along.tap);
+      });
     }
   }
 
