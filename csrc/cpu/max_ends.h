@@ -35,6 +35,27 @@ auto flips(bool minimum) {
   return bits;
 }
 
+// Calls reduce<T, kTaps>() for what the task is of.
+template <typename Reduce>
+void with_maximum(const MaxTask& task, Reduce reduce) {
+  with_type(task.dtype, [&]<typename T>(T) {
+    task.offsets ? reduce.template operator()<T, true>()
+                 : reduce.template operator()<T, false>();
+  });
+}
+
+// Calls reduce<kRule>() for the fast rule and, if that says that there is a
+// NaN, for the exact one.
+template <typename T, typename Reduce>
+void with_rule(Reduce reduce) {
+  bool is_done = reduce.template operator()<Rule::fast>();
+  if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
+    if (!is_done) {
+      reduce.template operator()<Rule::exact>();
+    }
+  }
+}
+
 // What sweeps (read) and columns (tap, fetch) over maxima read, and both write.
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {

@@ -15,24 +15,15 @@ bool sweep_unit(const MaxTask& task, int64_t unit) {
   return !ends.saw_nan();
 }
 
-template <typename T, bool kTaps>
-void sweep(const MaxTask& task, int64_t begin, int64_t end) {
-  for (auto unit = begin; unit < end; ++unit) {
-    bool is_done = sweep_unit<T, kTaps, Rule::fast>(task, unit);
-    if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
-      if (!is_done) {
-        sweep_unit<T, kTaps, Rule::exact>(task, unit);
-      }
-    }
-  }
-}
-
 } // namespace
 
 void max_sweep(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
-    task.offsets ? sweep<T, true>(task, begin, end)
-                 : sweep<T, false>(task, begin, end);
+  with_maximum(task, [&]<typename T, bool kTaps>() {
+    for (auto unit = begin; unit < end; ++unit) {
+      with_rule<T>([&]<Rule kRule>() {
+        return sweep_unit<T, kTaps, kRule>(task, unit);
+      });
+    }
   });
 }
 

@@ -23,16 +23,6 @@ MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
   }
 }
 
-// Bytes to what a pass over so many of each position's channels comes to some
-// time later. If they are not all, positions lie apart.
-template <typename T>
-uintptr_t ahead_bytes(int64_t count, int64_t channels) {
-  constexpr int64_t kSize = sizeof(T);
-  constexpr int64_t kAhead = kAheadBytes;
-  return count < channels ? (kAhead / (count * kSize) + 1) * channels * kSize
-                          : kAhead;
-}
-
 // Calls visit(count), as a compile-time constant where it is small.
 template <typename Visit>
 MLX_POOLING_INLINE void with_count(int64_t count, Visit visit) {

@@ -34,7 +34,7 @@ class Sweep {
     auto unit = tiling.unit(index);
     sample_ = unit.sample;
     block_ = unit.channels;
-    ahead_ = ahead_bytes<typename Op::Stored>(block_.size(), channels_);
+    ahead_ = ahead();
     auto band = [&](int axis) {
       return axis == tiling.axis() ? unit.band
                                    : Range{0, links_.axes[axis].size()};
@@ -78,6 +78,15 @@ class Sweep {
   }
 
  private:
+  // Bytes to what is come to some time later. Positions of a block that is not
+  // all channels lie apart.
+  uintptr_t ahead() const {
+    constexpr int64_t kSize = sizeof(typename Op::Stored);
+    constexpr int64_t kAhead = kAheadBytes;
+    auto positions = kAhead / (block_.size() * kSize) + 1;
+    return block_.size() < channels_ ? positions * channels_ * kSize : kAhead;
+  }
+
   template <typename Emit>
   MLX_POOLING_INLINE void
   reduce_plane(RowPass<Op>& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
