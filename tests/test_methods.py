@@ -40,7 +40,9 @@ WINDOWS = {
     "1-d 9 dilated": ((60,), 9, 1, 8, 2),
     "1-d 9/2 dilated": ((60,), 9, 2, 8, 3),
     "1-d bands": ((1500,), 7, 1, 3, 1),
+    "2-d 2": ((9, 10), 2, 1, 0, 1),
     "2-d 3": ((11, 12), 3, 1, 1, 1),
+    "2-d 4": ((10, 9), 4, 1, ((1, 2), (2, 1)), 1),
     "2-d 5": ((11, 12), 5, 1, 2, 1),
     "2-d 13": ((20, 18), 13, 1, 6, 1),
     "2-d 31": ((36, 35), 31, 1, 3, 1),
@@ -49,6 +51,7 @@ WINDOWS = {
     "2-d wide": ((9, 24), (1, 13), 1, (0, 6), 1),
     "2-d 7 dilated": ((20, 21), 7, 1, 6, 2),
     "3-d 3": ((6, 7, 8), 3, 1, 1, 1),
+    "3-d 3 in bands of rows": ((3, 11, 60), 3, 1, 1, 1),
     "3-d 9": ((11, 10, 12), 9, 1, 2, 1),
     "3-d 13": ((15, 14, 13), 13, 1, 1, 1),
     "3-d 31": ((33, 4, 32), (31, 2, 31), 1, (1, 0, 1), 1),
@@ -72,7 +75,7 @@ WINDOWS = {
 }
 EACH_WINDOW = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 # Less than any vector holds, some of every vector and a rest, and several vectors.
-CHANNELS = (1, 2, 3, 5, 19, 70)
+CHANNELS = (1, 2, 3, 5, 19, 70, 150)
 KINDS = ("ties", "nan", "infinite", "low", "normal")
 
 

@@ -176,6 +176,9 @@ class CpuBackend : public Backend {
               max.winners.emplace(g);
               return run(
                   max, max.tiling->units(), bytes, kernels.max_pool_winners);
+            case cpu::Method::column_by_column:
+              return run(
+                  max, g.inputs(), bytes, kernels.max_scatter_column_by_column);
             default:
               run(max, g.inputs(), bytes, kernels.max_pool_scatter);
           }
@@ -225,7 +228,7 @@ class CpuBackend : public Backend {
           avg, g, lane_bytes(x), cpu::Reduction::sum, x.nbytes() + y.nbytes(),
           {.walk = kernels.avg_pool,
            .side_by_side = kernels.avg_side_by_side,
-           .column_by_column = nullptr,
+           .column_by_column = kernels.avg_column_by_column,
            .row_by_row = kernels.avg_row_by_row,
            .sweep = kernels.avg_sweep});
     });
@@ -252,7 +255,7 @@ class CpuBackend : public Backend {
           avg, g, lane, cpu::Reduction::gradient, bytes,
           {.walk = kernels.avg_pool_grad,
            .side_by_side = nullptr,
-           .column_by_column = nullptr,
+           .column_by_column = kernels.avg_column_by_column,
            .row_by_row = nullptr,
            .sweep = kernels.avg_sweep});
     });

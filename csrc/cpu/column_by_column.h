@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
@@ -9,122 +7,155 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Reduces the columns of a row of windows, each once, and joins those of each
-// window: what windows side by side have in common is read where it lies, with
-// all of its channels. `Ends` writes as for Sweep, and
+// Calls visit<K>() for windows of K columns, which method.cpp limits.
+template <typename Visit>
+void with_columns(int64_t kernel, Visit visit) {
+  switch (kernel) {
+    case 2:
+      return visit.template operator()<2>();
+    case 3:
+      return visit.template operator()<3>();
+    case 4:
+      return visit.template operator()<4>();
+    default:
+      return visit.template operator()<5>();
+  }
+}
+
+// Calls visit(begin, end) for what of each row is among `begin` to `end` of the
+// task's positions. Rows come in bands, those of all planes before the next, so
+// that what planes have in common is still in cache.
+template <typename Visit>
+void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
+  constexpr int64_t kCached = 64 * 1024;
+  auto& [depth, height, width] = task.links.axes;
+  auto rows = kCached / (width.other_size * task.channels) / depth.kernel;
+  auto band = std::clamp<int64_t>(rows - height.kernel + 1, 1, height.size());
+  auto in_bands = [&](int64_t row) {
+    auto plane = depth.size() * height.size();
+    auto first = row % plane / (band * depth.size()) * band;
+    auto size = std::min(band, height.size() - first);
+    auto rest = row % plane - first * depth.size();
+    return (row / plane * depth.size() + rest / size) * height.size() + first +
+        rest % size;
+  };
+  for (auto i = begin, next = i; i < end; i = next) {
+    auto row = i / width.size();
+    next = std::min(end, (row + 1) * width.size());
+    auto shift = (in_bands(row) - row) * width.size();
+    visit(i + shift, next + shift);
+  }
+}
+
+// Reduces the columns of a row of windows, each once: those that neighbours,
+// one position apart, have in common stay in registers. `Ends` has
 //
-//   tap(at, tap): the cell of the L elements from `at` on
-//   fetch(at): asks for what tap() comes to later
-template <typename Ends>
+//   read_cell(at, row, w): the cell of the L elements from `at` on
+//   fetch(at, ahead): asks for what lies so many bytes further
+//   write_cell(at, ahead, cell, d, h, w): stores the L results from `at` on,
+//     of that position
+template <typename Ends, int K>
 class ColumnByColumn {
  public:
   ColumnByColumn(const Task& task, const Ends& ends)
-      : links_(task.links),
-        channels_(task.channels),
-        ends_(ends),
-        columns_(Op::take(scratch_, width().span * channels_)),
-        parts_(width().longest) {}
+      : links_(task.links), channels_(task.channels), ends_(ends) {}
 
   // Windows [begin, end) of one row. False if there is a NaN that the rule is
   // not for.
-  bool run(int64_t begin, int64_t end) {
-    Walk walk(links_, begin);
-    int64_t next = 0;
+  bool run(int64_t begin, int64_t end) const {
+    const Walk walk(links_, begin);
     bool is_done = true;
-    for (auto i = begin; i < end; ++i, walk.next()) {
-      const Link link = width().of[walk.w()];
-      auto count = walk.unlinked() ? 0 : link.count;
-      auto last = walk.unlinked() ? -1 : width().last(walk.w());
-      for (auto w = std::max(next, link.first); w <= last; next = ++w) {
-        is_done = reduce(walk, w) && is_done;
-      }
-      for (int64_t k = 0; k < count; ++k) {
-        parts_[k] = {
-            column(link.first + k * width().step),
-            link.tap + k * width().tap_step};
-      }
-      with_count(count, [&](auto n) MLX_POOLING_LAMBDA { write(i, n); });
-    }
+    for_each_block<typename Op::Lane, kLanes, kMostVectors>(
+        channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          is_done = reduce<U>(walk, begin, end, c) && is_done;
+        });
     return is_done;
   }
 
  private:
   using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
+  using Cell = typename Op::template Cell<kLanes>;
+  using Watch = NanWatch<typename Op::Value, kLanes>;
+  static constexpr int kMostVectors = kRegisters / (K * Op::kCellVectors);
 
-  struct Part {
-    typename Op::Cells cells;
-    int64_t tap;
-  };
-
-  const AxisLinks& width() const {
-    return links_.axes[2];
-  }
-
-  typename Op::Cells column(int64_t w) const {
-    return columns_ + w % width().span * channels_;
+  template <int U>
+  bool reduce(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
+    auto& width = links_.axes[2];
+    auto ahead =
+        (kAheadBytes / (U * kLanes * sizeof(typename Op::Stored)) + 1) *
+        channels_ * sizeof(typename Op::Stored);
+    Watch watch;
+    Cell columns[K][U];
+    auto w = walk.w() + *width.origin;
+    auto next = [&]() MLX_POOLING_LAMBDA {
+      for (int k = 1; k < K; ++k) {
+        for (int u = 0; u < U; ++u) {
+          columns[k - 1][u] = columns[k][u];
+        }
+      }
+      if (w >= 0 && w < width.other_size) {
+        column<U>(walk, w, c, ahead, columns[K - 1], watch);
+      } else {
+        for (int u = 0; u < U; ++u) {
+          columns[K - 1][u] = Op::template outside<kLanes>();
+        }
+      }
+      ++w;
+    };
+    for (int k = 1; k < K; ++k) {
+      next();
+    }
+    for (auto i = begin; i < end; ++i) {
+      next();
+      for (int u = 0; u < U; ++u) {
+        auto cell = columns[0][u];
+        for (int k = 1; k < K; ++k) {
+          cell = Op::template joined_aside<kLanes>(
+              cell, Op::template moved<kLanes>(columns[k][u], k));
+        }
+        auto at = i * channels_ + c + u * kLanes;
+        ends_.template write_cell<kLanes>(
+            at, ahead, cell, walk.d(), walk.h(), walk.w() + (i - begin));
+      }
+    }
+    if constexpr (Op::kWatched) {
+      return !watch.saw_nan();
+    }
+    return true;
   }
 
   // Column w of the walk's windows, over their rows.
-  bool reduce(const Walk& walk, int64_t w) const {
-    auto to = column(w);
-    auto newest = (walk.plane() + walk.last_row() + w) * channels_;
-    bool is_done = true;
-    for_each_block<typename Op::Lane, kLanes>(
-        channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          typename Op::template Cell<kLanes> cells[U];
-          NanWatch<typename Op::Value, kLanes> watch;
-          bool is_first = true;
-          walk.for_each_linked_row([&](int64_t spatial,
-                                       int64_t tap) MLX_POOLING_LAMBDA {
-            auto at = (walk.plane() + spatial + w) * channels_ + c;
-            for (int u = 0; u < U; ++u) {
-              auto cell = ends_.template tap<kLanes>(at + u * kLanes, tap);
-              if constexpr (Op::kWatched) {
-                watch.see(cell.value, u);
-              }
-              cells[u] =
-                  is_first ? cell : Op::template joined<kLanes>(cells[u], cell);
-            }
-            is_first = false;
-          });
-          for (int u = 0; u < U; ++u) {
-            ends_.template fetch<kLanes>(newest + c + u * kLanes);
-            Op::template write<kLanes>(to + (c + u * kLanes), cells[u]);
-          }
-          if constexpr (Op::kWatched) {
-            is_done = is_done && !watch.saw_nan();
-          }
-        });
-    return is_done;
-  }
-
-  template <typename Count>
-  MLX_POOLING_INLINE void write(int64_t position, Count count) const {
-    ends_.write(
-        position, 0, channels_, kAheadBytes,
-        [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
-          if (count == 0) {
-            return Op::template nothing<L>();
-          }
-          auto part = [&](int64_t k) MLX_POOLING_LAMBDA {
-            return Op::template moved<L>(
-                Op::template read<L>(parts_[k].cells + j), parts_[k].tap);
-          };
-          auto cell = part(0);
-          for (int64_t k = 1; k < count; ++k) {
-            cell = Op::template joined_aside<L>(cell, part(k));
-          }
-          return cell;
-        });
+  template <int U>
+  MLX_POOLING_INLINE void column(
+      const Walk& walk,
+      int64_t w,
+      int64_t c,
+      uintptr_t ahead,
+      Cell* cells,
+      Watch& watch) const {
+    bool is_first = true;
+    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+      auto at = (walk.plane() + row.spatial + w) * channels_ + c;
+      for (int u = 0; u < U; ++u) {
+        auto cell = ends_.template read_cell<kLanes>(at + u * kLanes, row, w);
+        if constexpr (Op::kWatched) {
+          watch.see(cell.value, u);
+        }
+        cells[u] =
+            is_first ? cell : Op::template joined<kLanes>(cells[u], cell);
+      }
+      is_first = false;
+    });
+    auto newest = (walk.plane() + walk.last_row() + w) * channels_ + c;
+    for (int u = 0; u < U; ++u) {
+      ends_.template fetch<kLanes>(newest + u * kLanes, ahead);
+    }
   }
 
   const Links& links_;
   int64_t channels_;
   const Ends& ends_;
-  Scratch scratch_;
-  typename Op::Cells columns_; // the last of them
-  std::vector<Part> parts_;
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -26,21 +26,20 @@ MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
   return bits_as<Vec<A, L>>(decltype(bits)(bits_as<decltype(bits)>(v) & bits));
 }
 
-// Elements where a == b, else 0.
-template <int L, typename T, typename V>
-MLX_POOLING_INLINE auto load_where_equal(const T* from, V a, V b) {
+// total + v where a == b.
+template <typename T, int L, typename V>
+MLX_POOLING_INLINE auto sum_where_equal(
+    Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
 #if defined(__AVX512BW__)
-  // Half types are widened and selected at once.
-  if constexpr (is_half<T> && sizeof(V) == 16 && L == 16) {
+  if constexpr (
+      std::is_same_v<Arithmetic<T>, float> && L == 16 && sizeof(V) == 16) {
     auto mask = _mm_cmpeq_epi8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b));
-    auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    auto wide = std::is_same_v<T, Float16>
-        ? _mm512_castps_si512(_mm512_maskz_cvtph_ps(mask, bits))
-        : _mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(mask, bits), 16);
-    return bits_as<Vec<float, L>>(wide);
+    auto sums = bits_as<__m512>(total);
+    return bits_as<Vec<float, L>>(
+        _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
   }
 #endif
-  return kept<Arithmetic<T>, L>(load<L>(from), a == b);
+  return sum<T>(total, kept<Arithmetic<T>, L>(v, a == b));
 }
 
 // mask ? a : b. Of single elements without a branch, which nothing predicts.

@@ -109,25 +109,28 @@ using Vectors = std::integral_constant<int, N>;
 // for which with_lanes chose L: as many vectors as registers hold share the
 // arithmetic of each tap. The last block may overlap its neighbour rather than
 // be shorter.
-template <typename WidestLane, int L, typename Visit>
+template <typename WidestLane, int L, int kMost = 8, typename Visit>
 MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
   constexpr bool is_full = L == kFullLanes<WidestLane>;
   // Not of those that fill a quarter, which are fewer.
   constexpr bool may_be_four =
       is_full || (L == 1 && kFullLanes<WidestLane> > 16);
   int64_t c = 0;
-  if constexpr (is_full && kVectorBytes == 64) { // AVX-512 has 32 registers
+  if constexpr (kMost >= 8 && is_full && kVectorBytes == 64) { // AVX-512 has 32
+                                                               // registers
     for (; c + 8 * L <= channels; c += 8 * L) {
       visit(Vectors<8>{}, c);
     }
   }
-  if constexpr (may_be_four) {
+  if constexpr (kMost >= 4 && may_be_four) {
     for (; c + 4 * L <= channels; c += 4 * L) {
       visit(Vectors<4>{}, c);
     }
   }
-  for (; c + 2 * L <= channels; c += 2 * L) {
-    visit(Vectors<2>{}, c);
+  if constexpr (kMost >= 2) {
+    for (; c + 2 * L <= channels; c += 2 * L) {
+      visit(Vectors<2>{}, c);
+    }
   }
   for (; c < channels; c += L) {
     visit(Vectors<1>{}, std::min<int64_t>(c, channels - L));

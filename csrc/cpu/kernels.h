@@ -57,6 +57,7 @@ using Kernel = void(const T& task, int64_t begin, int64_t end);
 struct Kernels {
   Kernel<MaxTask>* max_pool;
   Kernel<MaxTask>* max_pool_scatter;
+  Kernel<MaxTask>* max_scatter_column_by_column;
   Kernel<MaxTask>* max_pool_winners;
   Kernel<MaxTask>* max_pool_spread;
   Kernel<MaxTask>* max_spread_side_by_side;
@@ -69,6 +70,7 @@ struct Kernels {
   Kernel<AvgTask>* avg_spread_side_by_side;
   Kernel<AvgTask>* avg_side_by_side;
   Kernel<AvgTask>* avg_row_by_row;
+  Kernel<AvgTask>* avg_column_by_column;
   Kernel<AvgTask>* avg_sweep;
   // Of the vectors that those side by side permute; 0 where none can be.
   int (*bytes_side_by_side)();
@@ -81,41 +83,45 @@ const Kernels& kernels();
 int64_t lanes_side_by_side(int64_t bytes);
 
 // Their definitions, one namespace an instruction set (see isa.h).
-#define MLX_POOLING_DECLARE_KERNELS(isa)   \
-  namespace isa {                          \
-  Kernel<MaxTask> max_pool;                \
-  Kernel<MaxTask> max_pool_scatter;        \
-  Kernel<MaxTask> max_pool_winners;        \
-  Kernel<MaxTask> max_pool_spread;         \
-  Kernel<MaxTask> max_spread_side_by_side; \
-  Kernel<MaxTask> max_side_by_side;        \
-  Kernel<MaxTask> max_column_by_column;    \
-  Kernel<MaxTask> max_sweep;               \
-  Kernel<AvgTask> avg_pool;                \
-  Kernel<AvgTask> avg_pool_grad;           \
-  Kernel<AvgTask> avg_pool_spread;         \
-  Kernel<AvgTask> avg_spread_side_by_side; \
-  Kernel<AvgTask> avg_side_by_side;        \
-  Kernel<AvgTask> avg_row_by_row;          \
-  Kernel<AvgTask> avg_sweep;               \
-  int bytes_side_by_side();                \
-  inline constexpr Kernels kernels{        \
-      max_pool,                            \
-      max_pool_scatter,                    \
-      max_pool_winners,                    \
-      max_pool_spread,                     \
-      max_spread_side_by_side,             \
-      max_side_by_side,                    \
-      max_column_by_column,                \
-      max_sweep,                           \
-      avg_pool,                            \
-      avg_pool_grad,                       \
-      avg_pool_spread,                     \
-      avg_spread_side_by_side,             \
-      avg_side_by_side,                    \
-      avg_row_by_row,                      \
-      avg_sweep,                           \
-      bytes_side_by_side};                 \
+#define MLX_POOLING_DECLARE_KERNELS(isa)        \
+  namespace isa {                               \
+  Kernel<MaxTask> max_pool;                     \
+  Kernel<MaxTask> max_pool_scatter;             \
+  Kernel<MaxTask> max_scatter_column_by_column; \
+  Kernel<MaxTask> max_pool_winners;             \
+  Kernel<MaxTask> max_pool_spread;              \
+  Kernel<MaxTask> max_spread_side_by_side;      \
+  Kernel<MaxTask> max_side_by_side;             \
+  Kernel<MaxTask> max_column_by_column;         \
+  Kernel<MaxTask> max_sweep;                    \
+  Kernel<AvgTask> avg_pool;                     \
+  Kernel<AvgTask> avg_pool_grad;                \
+  Kernel<AvgTask> avg_pool_spread;              \
+  Kernel<AvgTask> avg_spread_side_by_side;      \
+  Kernel<AvgTask> avg_side_by_side;             \
+  Kernel<AvgTask> avg_row_by_row;               \
+  Kernel<AvgTask> avg_column_by_column;         \
+  Kernel<AvgTask> avg_sweep;                    \
+  int bytes_side_by_side();                     \
+  inline constexpr Kernels kernels{             \
+      max_pool,                                 \
+      max_pool_scatter,                         \
+      max_scatter_column_by_column,             \
+      max_pool_winners,                         \
+      max_pool_spread,                          \
+      max_spread_side_by_side,                  \
+      max_side_by_side,                         \
+      max_column_by_column,                     \
+      max_sweep,                                \
+      avg_pool,                                 \
+      avg_pool_grad,                            \
+      avg_pool_spread,                          \
+      avg_spread_side_by_side,                  \
+      avg_side_by_side,                         \
+      avg_row_by_row,                           \
+      avg_column_by_column,                     \
+      avg_sweep,                                \
+      bytes_side_by_side};                      \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)

@@ -7,22 +7,23 @@ namespace {
 
 // Windows [begin, end) of one row. False if there is a NaN, and the rule was
 // not for that.
-template <typename T, bool kTaps, Rule kRule>
+template <int K, typename T, bool kTaps, Rule kRule>
 bool reduce(const MaxTask& task, int64_t begin, int64_t end) {
   const MaxEnds<Compared<T>, kTaps, kRule> ends(task, flips<T>(task.minimum));
-  return ColumnByColumn(task, ends).run(begin, end);
+  return ColumnByColumn<decltype(ends), K>(task, ends).run(begin, end);
 }
 
 } // namespace
 
 void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
-  auto width = task.links.axes[2].size();
-  with_maximum(task, [&]<typename T, bool kTaps>() {
-    for (auto i = begin, next = i; i < end; i = next) {
-      next = std::min(end, (i / width + 1) * width);
-      with_rule<T>(
-          [&]<Rule kRule>() { return reduce<T, kTaps, kRule>(task, i, next); });
-    }
+  with_columns(task.links.axes[2].kernel, [&]<int K>() {
+    with_maximum(task, [&]<typename T, bool kTaps>() {
+      for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
+        with_rule<T>([&]<Rule kRule>() {
+          return reduce<K, T, kTaps, kRule>(task, first, last);
+        });
+      });
+    });
   });
 }
 

@@ -7,6 +7,7 @@
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/reduce.h"
+#include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -56,7 +57,8 @@ void with_rule(Reduce reduce) {
   }
 }
 
-// What sweeps (read) and columns (tap, fetch) over maxima read, and both write.
+// What sweeps (read, write) and columns (read_cell, fetch, write_cell) over
+// maxima read and write.
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:
@@ -94,14 +96,15 @@ class MaxEnds {
   }
 
   template <int L>
-  MLX_POOLING_INLINE auto tap(int64_t at, int64_t tap) const {
+  MLX_POOLING_INLINE auto
+  read_cell(int64_t at, const LinkedRow& row, int64_t) const {
     auto value = flip<L>(load<L>(static_cast<const T*>(task_.from) + at));
-    return Op::template moved<L>(Op::template of<L>(value), tap);
+    return Op::template moved<L>(Op::template of<L>(value), row.tap);
   }
 
   template <int L>
-  MLX_POOLING_INLINE void fetch(int64_t at) const {
-    fetch_ahead<L>(static_cast<const T*>(task_.from) + at);
+  MLX_POOLING_INLINE void fetch(int64_t at, uintptr_t ahead) const {
+    fetch_ahead<L>(static_cast<const T*>(task_.from) + at, ahead);
   }
 
   // Whether a NaN was read that the rule is not for.
@@ -114,19 +117,31 @@ class MaxEnds {
       int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
       const {
     auto first = position * task_.channels + at;
-    auto* y = static_cast<T*>(task_.to) + first;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          auto cell = cells(lanes, j);
-          claim_ahead<L>(y + j, ahead);
-          store_exact<L>(y + j, flip<L>(cell.value));
-          if constexpr (kTaps) {
-            write_taps<L>(first + j, cell.tap);
-          }
+          store_cell<L>(first + j, ahead, cells(lanes, j));
         });
   }
 
+  template <int L, typename Cell>
+  MLX_POOLING_INLINE void write_cell(
+      int64_t at, uintptr_t ahead, const Cell& cell, int64_t, int64_t, int64_t)
+      const {
+    store_cell<L>(at, ahead, cell);
+  }
+
  private:
+  template <int L, typename Cell>
+  MLX_POOLING_INLINE void
+  store_cell(int64_t at, uintptr_t ahead, const Cell& cell) const {
+    auto* y = static_cast<T*>(task_.to) + at;
+    claim_ahead<L>(y, ahead);
+    store_exact<L>(y, flip<L>(cell.value));
+    if constexpr (kTaps) {
+      write_taps<L>(at, cell.tap);
+    }
+  }
+
   template <int L, typename V>
   MLX_POOLING_INLINE V flip(V value) const {
     return flipped(value, broadcast<Flip, L>(flip_));

@@ -27,9 +27,9 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
             auto o = window.spatial * channels + c;
             auto tap = broadcast<Offset, L>(Offset(window.tap));
             for (int u = 0; u < U; ++u) {
-              auto winner = load<L>(offsets + o + u * L);
-              auto share = load_where_equal<L>(dy + o + u * L, winner, tap);
-              total[u] = sum<T>(total[u], share);
+              total[u] = sum_where_equal<T, L>(
+                  total[u], load<L>(dy + o + u * L),
+                  load<L>(offsets + o + u * L), tap);
             }
           });
           for (int u = 0; u < U; ++u) {

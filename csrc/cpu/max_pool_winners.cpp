@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
+#include "cpu/winner_runs.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -63,18 +65,101 @@ class HandOut {
             all_within[0].contains(d) && all_within[1].contains(h);
         auto o = (unit.sample * depth.other_size + d) * height.other_size + h;
         auto row = (starts[0][d] * height.size() + starts[1][h]) * width.size();
-        for (auto w = of(2).begin; w < of(2).end; ++w) {
-          auto at =
-              (o * width.other_size + w) * task_.channels + channels_.begin;
-          auto start = row + starts[2][w] - begin_;
-          if (row_is_within && all_within[2].contains(w)) {
-            hand_out_within(at, start);
-          } else {
-            hand_out_one(at, start);
-          }
-        }
+        hand_out_row(
+            {of(2), row_is_within ? all_within[2] : Range{0, 0},
+             o * width.other_size, row - begin_});
       }
     }
+  }
+
+  struct Row {
+    Range windows;
+    Range within;     // those whose winners are all inputs of this unit
+    int64_t position; // of window 0
+    int64_t start;    // of the inputs' row, from the unit's first
+  };
+
+  void hand_out_row(const Row& row) {
+    if constexpr (kHasRuns && std::is_same_v<A, float> && sizeof(Offset) < 4) {
+      if (task_.winners->in_runs && channels_.size() >= kFullLanes<float>) {
+        return hand_out_runs(row);
+      }
+    }
+    for (auto w = row.windows.begin; w < row.windows.end; ++w) {
+      auto at = (row.position + w) * task_.channels + channels_.begin;
+      auto start = row.start + task_.winners->starts[2][w];
+      if (row.within.contains(w)) {
+        hand_out_within(at, start);
+      } else {
+        hand_out_one(at, start);
+      }
+    }
+  }
+
+  void hand_out_runs(const Row& row) {
+    int64_t done = 0;
+    for_each_block<float, kFullLanes<float>, 4>(
+        channels_.size(), [&]<int U>(Vectors<U>, int64_t c) {
+          hand_out_runs<U>(row, c, done);
+          done = c + U * kFullLanes<float>;
+        });
+  }
+
+  // Of channels [done, c + 16 U), c being one of those before if there are
+  // less.
+  template <int U>
+  void hand_out_runs(const Row& row, int64_t c, int64_t done) {
+    constexpr auto kWidth = U * kFullLanes<float>;
+    const auto mine =
+        ~uint64_t{0} >> (64 - kWidth) & ~uint64_t{0} << (done - c);
+    auto* dy = static_cast<const T*>(task_.from) + channels_.begin + c;
+    auto* offsets =
+        static_cast<const Offset*>(task_.offsets) + channels_.begin + c;
+    const auto soon = (kAheadBytes / (kWidth * sizeof(T)) + 1) * task_.channels;
+    const auto first = row.start + task_.winners->starts[2][0];
+    WinnerRuns<T, Offset, U> runs(task_.links.kernel_width);
+    for (auto w = row.windows.begin; w < row.windows.end; ++w) {
+      auto at = (row.position + w) * task_.channels;
+      fetch(dy + at, kWidth, soon);
+      fetch(offsets + at, kWidth, soon);
+      auto ended = runs.next(w, dy + at, offsets + at) & mine;
+      if (row.within.contains(w - 1)) {
+        hand_out_within(runs, ended, first + w - 1, c);
+      } else {
+        hand_out_some(runs, ended, first + w - 1, c);
+      }
+    }
+    runs.end();
+    hand_out_some(runs, mine, first + row.windows.end - 1, c);
+  }
+
+  // Those of runs that have ended with a window that starts there.
+  template <typename Runs>
+  MLX_POOLING_INLINE void
+  hand_out_within(const Runs& runs, uint64_t ended, int64_t start, int64_t c) {
+    const auto* reaches = reaches_;
+    auto* totals = totals_ + start * channels_.size() + c;
+    for (; ended != 0; ended &= ended - 1) {
+      auto j = std::countr_zero(ended);
+      totals[reaches[runs.tap(j)] + j] += runs.sum(j);
+    }
+  }
+
+  template <typename Runs>
+  MLX_POOLING_INLINE void
+  hand_out_some(const Runs& runs, uint64_t ended, int64_t start, int64_t c) {
+    for (; ended != 0; ended &= ended - 1) {
+      auto j = std::countr_zero(ended);
+      totals_[reach(start, runs.tap(j)) + c + j] += runs.sum(j);
+    }
+  }
+
+  // From totals_ to where a window's tap has its own, or to what is dropped.
+  MLX_POOLING_INLINE uint64_t reach(int64_t start, uint64_t tap) const {
+    uint64_t none = task_.winners->taps.size() - 1;
+    uint64_t outside = size_ * channels_.size();
+    uint64_t reach = start * channels_.size() + reaches_[std::min(tap, none)];
+    return std::min(reach, outside);
   }
 
   // Of a window whose winners are all inputs of this unit.
@@ -84,33 +169,27 @@ class HandOut {
     const auto* reaches = reaches_;
     auto count = channels_.size();
     auto* totals = totals_ + start * count;
-    fetch_soon(dy);
-    fetch_soon(offsets);
+    fetch(dy, count, soon_);
+    fetch(offsets, count, soon_);
     for (int64_t c = 0; c < count; ++c) {
       add(totals + reaches[offsets[c]] + c, dy + c);
     }
   }
 
-  // The same channels of windows that follow soon.
+  // As many values that lie `soon` further.
   template <typename V>
-  MLX_POOLING_INLINE void fetch_soon(const V* values) const {
-    for (int64_t c = 0; c < channels_.size(); c += 64 / sizeof(V)) {
-      fetch_ahead<64>(values + c, soon_ * sizeof(V));
+  MLX_POOLING_INLINE static void
+  fetch(const V* values, int64_t count, int64_t soon) {
+    for (int64_t c = 0; c < count; c += 64 / sizeof(V)) {
+      fetch_ahead<64>(values + c, soon * sizeof(V));
     }
   }
 
   void hand_out_one(int64_t at, int64_t start) {
     auto* dy = static_cast<const T*>(task_.from) + at;
     auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
-    auto none = static_cast<uint64_t>(task_.winners->taps.size() - 1);
-    auto count = channels_.size();
-    auto outside = static_cast<uint64_t>(size_ * count);
-    const auto* reaches = reaches_;
-    auto* totals = totals_;
-    for (int64_t c = 0; c < count; ++c) {
-      auto tap = std::min<uint64_t>(offsets[c], none);
-      auto reach = static_cast<uint64_t>(start * count + reaches[tap]);
-      add(totals + std::min(reach, outside) + c, dy + c);
+    for (int64_t c = 0; c < channels_.size(); ++c) {
+      add(totals_ + reach(start, offsets[c]) + c, dy + c);
     }
   }
 

@@ -15,13 +15,14 @@ namespace {
 //     small windows, large strides
 //   side_by_side          the same
 //     of few channels, with strides
-//   column_by_column      product of all but the width, and the width
-//     maxima over small windows that overlap a lot
+//   column_by_column      product of all but the width, and the width; for
+//                         gradients of maxima less than walk for each
+//     small windows, one column apart
 //   row_by_row            product of the window's sizes
 //     averages over large windows that share little: global ones
 //   sweep                 sum of what each axis costs
 //     all other sums and maxima
-//   winners               so much for each window
+//   winners               so much for each window, less for wide ones
 //     gradients of maxima over windows that overlap a lot, or of few channels
 //   spread                the same for any window
 //     gradients over small windows that share no input
@@ -39,29 +40,32 @@ struct Cost {
   double visit; // of a vector of outputs
   double tap;   // of one of its taps, where windows are walked
   double sweep; // of a vector operation, for each of its elements
-  double aside; // of joining a column, where each is reduced once
+  double aside; // of joining a column to the one before
 };
 
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 0.021, 1.1};
+      return {3.5, 0.52, 0.021, 0.5};
     case Reduction::winner:
-      return {5.5, 0.75, 0.036, 2.3};
+      return {5.5, 0.75, 0.036, 0.7};
     default:
-      return {3, 0.55, 0.030, 0};
+      return {3, 0.55, 0.030, 0.3};
   }
 }
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kPermuted = 1.3;    // a tap side by side, in taps
-constexpr Cost kCover{3, 0.9, 0, 0}; // a tap is a cotangent, looked at
-constexpr double kWinner = 0.75;     // of a cotangent that finds its input
-constexpr double kTotal = 0.1;       // of clearing and storing its total
-constexpr double kShortLane = 0.6;   // of the sweep of one
-constexpr double kCells = 0.05;      // of storing what a sweep makes
-constexpr double kScalarRow = 1.5;   // of an element without a vector
+constexpr double kPermuted = 1.3;            // a tap side by side, in taps
+constexpr Cost kCover{3, 0.9, 0, 0};         // a tap is a cotangent, looked at
+constexpr Cost kCoverByColumn{3, 0.4, 0, 0}; // looked at once for a row
+constexpr double kWinner = 0.75;   // of a cotangent that finds its input
+constexpr double kRunning = 0.2;   // of one in a run of the same winner
+constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
+constexpr double kTotal = 0.1;     // of clearing and storing its total
+constexpr double kShortLane = 0.6; // of the sweep of one
+constexpr double kCells = 0.05;    // of storing what a sweep makes
+constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
 // Of so many channels, cells leave the first level of cache.
 constexpr int64_t kManyChannels = 32;
@@ -69,7 +73,9 @@ constexpr double kUncached = 0.42;
 // So many, of blocks of channels that a sweep over depth keeps, the second.
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
-constexpr double kUncachedCells = 1.4;
+constexpr double kUncachedCells = 1.6;
+// Windows of several planes read these from there.
+constexpr double kPlanes = 1.5;
 constexpr double kSplit = 1.4; // where a unit reads some of the channels
 // And so do so many totals.
 constexpr int64_t kMostTotals = 256 * 1024;
@@ -82,6 +88,8 @@ constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
+// Columns whose results fit into registers.
+constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
 
@@ -127,16 +135,24 @@ double side_by_side_cost(
       : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
 }
 
+bool has_columns(const Links& links, int64_t channels, int64_t lane) {
+  auto& [depth, height, width] = links.axes;
+  return width.origin && width.step == 1 && width.kernel > 1 &&
+      width.kernel <= kMostColumns && !depth.some_empty && !height.some_empty &&
+      !width.some_empty && channels * lane >= kVector * kFloat;
+}
+
 double column_by_column_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
   auto& [depth, height, width] = links.axes;
-  auto rows = longest(depth) * longest(height) * ratio(width);
-  return visits(channels, lane) *
-      (cost.visit + cost.tap * rows + cost.aside * longest(width));
+  auto rows = longest(depth) * longest(height);
+  auto planes = depth.kernel > 1 ? kPlanes : 1;
+  return planes * visits(channels, lane) *
+      (cost.visit + cost.tap * rows + cost.aside * (longest(width) - 1));
 }
 
 double row_cost(const AxisLinks& width, int64_t channels, double operation) {
-  auto join = width.in_blocks() ? 4 * ratio(width) + 3 : longest(width);
+  auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
   if (!width.origin && channels < kVector) {
     auto scalar = kScalarRow + kScalarTap * join;
@@ -174,11 +190,15 @@ double sweep_cost(
   return cost + kCells;
 }
 
-double winners_cost(const Links& covers, int64_t batch, int64_t channels) {
+double winners_cost(const Links& covers, const Geometry& geometry) {
+  auto channels = geometry.channels;
+  auto winner = winners_run(geometry)
+      ? kRunning + kEndOfRun / longest(covers.axes[2])
+      : kWinner;
   auto cost = kTotal +
-      kWinner * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
+      winner * ratio(covers.axes[0]) * ratio(covers.axes[1]) *
           ratio(covers.axes[2]);
-  auto tiling = Tiling::winners(covers, batch, channels);
+  auto tiling = Tiling::winners(covers, geometry.batch, channels);
   auto unit = tiling.unit(0);
   auto totals = unit.band.size() * positions_behind(tiling.axis(), covers) *
       unit.channels.size();
@@ -207,9 +227,7 @@ Choice method_of_reduction(
       side_by_side_cost(links, channels, side, cost) < std::min(sweep, walk)) {
     return {Method::side_by_side, side};
   }
-  bool is_maximum =
-      reduction == Reduction::maximum || reduction == Reduction::winner;
-  if (is_maximum && channels * lane >= kVector * kFloat &&
+  if (has_columns(links, channels, lane) &&
       column_by_column_cost(links, channels, lane, cost) <
           std::min(sweep, walk)) {
     return {Method::column_by_column};
@@ -252,10 +270,17 @@ Choice method_of_scatter(
     return *spreading;
   }
   auto channels = geometry.channels;
-  bool pays = winners_cost(covers, geometry.batch, channels) <
-      walk_cost(covers, channels, kFloat, kCover);
-  bool has_table = geometry.taps() <= kMostTaps;
-  return {pays && has_table ? Method::winners : Method::walk};
+  auto winners = geometry.taps() <= kMostTaps
+      ? winners_cost(covers, geometry)
+      : std::numeric_limits<double>::infinity();
+  auto walk = walk_cost(covers, channels, kFloat, kCover);
+  if (offset_bytes == 1 && has_columns(covers, channels, lane)) {
+    auto columns = walk_cost(covers, channels, kFloat, kCoverByColumn);
+    if (columns < std::min(winners, walk)) {
+      return {Method::column_by_column};
+    }
+  }
+  return {winners < walk ? Method::winners : Method::walk};
 }
 
 } // namespace mlx_pooling::cpu

@@ -10,7 +10,8 @@ namespace mlx_pooling::cpu {
 enum class Method {
   walk, // visit every tap of every window, or every window of every input
   side_by_side,     // visit every tap of several windows at once: SideBySide
-  column_by_column, // visit every column of a row of windows once
+  column_by_column, // visit every column of a row of windows once:
+                    // ColumnByColumn, CollectByColumn
   sweep,            // reduce along one axis after the other: Sweep
   row_by_row,       // sum each row of a window, then those: RowByRow
   winners,          // visit every window's winner: HandOut

@@ -25,16 +25,6 @@ constexpr int64_t kBytesPerThread = 128 * 1024;
 // while leaves the rest to the others.
 constexpr int64_t kChunksPerThread = 4;
 
-int max_threads() {
-  static const int threads = [] {
-    int hardware = std::max(1u, std::thread::hardware_concurrency());
-    const char* wanted = std::getenv("MLX_POOLING_NUM_THREADS");
-    int number = wanted ? std::atoi(wanted) : 0;
-    return number > 0 ? number : hardware;
-  }();
-  return threads;
-}
-
 class Chunks {
  public:
   Chunks(
@@ -161,6 +151,16 @@ Helpers& helpers() {
 #endif
 
 } // namespace
+
+int max_threads() {
+  static const int threads = [] {
+    int hardware = std::max(1u, std::thread::hardware_concurrency());
+    const char* wanted = std::getenv("MLX_POOLING_NUM_THREADS");
+    int number = wanted ? std::atoi(wanted) : 0;
+    return number > 0 ? number : hardware;
+  }();
+  return threads;
+}
 
 void parallel_for(
     int64_t count,

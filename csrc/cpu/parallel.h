@@ -5,9 +5,11 @@
 
 namespace mlx_pooling::cpu {
 
+// What the machine has, or MLX_POOLING_NUM_THREADS.
+int max_threads();
+
 // Calls body(begin, end) over disjoint ranges that cover [0, count), from
 // several threads where `bytes`, what all of them move, makes that worth while.
-// The number of threads follows the machine, or MLX_POOLING_NUM_THREADS.
 void parallel_for(
     int64_t count,
     int64_t bytes,

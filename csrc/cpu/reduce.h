@@ -16,7 +16,10 @@ template <typename T>
 struct Sum {
   using Stored = T;
   using Value = Arithmetic<T>;
+  using Lane = Value;
   static constexpr int kLanes = kVectorBytes / sizeof(Value);
+  static constexpr int kCellVectors = 1;
+  static constexpr bool kWatched = false;
 
   struct Cells {
     Value* values;
@@ -45,6 +48,11 @@ struct Sum {
   }
 
   template <int L>
+  MLX_POOLING_INLINE static Cell<L> outside() {
+    return nothing<L>();
+  }
+
+  template <int L>
   MLX_POOLING_INLINE static Cell<L> tap(const Value* values, int64_t) {
     return of<L>(load<L>(values));
   }
@@ -63,6 +71,11 @@ struct Sum {
   MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
     a.value += b.value;
     return a;
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> joined_aside(Cell<L> a, Cell<L> b) {
+    return joined<L>(a, b);
   }
 
   template <int L>
@@ -88,6 +101,7 @@ struct Max {
   using Tap = OffsetLane<Value, uint32_t>;
   using Lane = std::conditional_t<kTaps, Tap, Value>;
   static constexpr int kLanes = kVectorBytes / sizeof(Lane);
+  static constexpr int kCellVectors = kTaps ? 2 : 1;
   // Whether to look out for NaN.
   static constexpr bool kWatched =
       kRule == Rule::fast && std::is_floating_point_v<Value>;
@@ -119,6 +133,12 @@ struct Max {
   template <int L>
   MLX_POOLING_INLINE static Cell<L> nothing() {
     return of<L>(broadcast<Value, L>(identity()));
+  }
+
+  // Of a column beyond the input, which loses against any tap.
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> outside() {
+    return moved<L>(nothing<L>(), int64_t{1} << 30);
   }
 
   template <int L>

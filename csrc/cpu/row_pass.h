@@ -40,6 +40,21 @@ class RowPass {
     if (method_ == &RowPass::join_blocks) {
       slots_ = std::bit_ceil(static_cast<uint64_t>(links.span + links.block));
       rests_ = Op::take(scratch, slots_ * kVectors * kLanes);
+      if (links.origin && links.block == links.kernel) {
+        auto is_cut = [&](int64_t o) {
+          return links.of[o].count < links.kernel;
+        };
+        auto begin = to.begin;
+        auto end = to.end;
+        while (begin < end && is_cut(begin)) {
+          ++begin;
+        }
+        while (begin < end && is_cut(end - 1)) {
+          --end;
+        }
+        auto last = *links.origin + links.kernel - 1;
+        uncut_ = {begin + last, end - 1 + last};
+      }
     }
   }
 
@@ -162,13 +177,10 @@ class RowPass {
 
   // As ItemPass, with as many channels at a time as registers hold.
   void join_blocks(Cells out, int64_t tap_base) const {
-    int64_t c = 0;
-    for (; c + kVectors * kLanes <= channels_; c += kVectors * kLanes) {
-      join_columns<kVectors>(c, out, tap_base);
-    }
-    for (; c < channels_; c += kLanes) {
-      join_columns<1>(std::min(c, channels_ - kLanes), out, tap_base);
-    }
+    for_each_block<typename Op::Lane, kLanes, kVectors>(
+        channels_, [&]<int U>(std::integral_constant<int, U>, int64_t c) {
+          join_columns<U>(c, out, tap_base);
+        });
   }
 
   template <int U>
@@ -227,6 +239,18 @@ class RowPass {
       for (auto i = begin; i < end; ++i) {
         if (i > begin) {
           prefix.join(tap(i));
+        }
+        if (uncut_.contains(i)) {
+          auto to = out + ((next++ - to_.begin) * channels_ + c);
+          auto first = i - length + 1;
+          if (first == block) {
+            prefix.write(to, tap_base - first);
+          } else {
+            auto window = rest(first);
+            window.join(prefix);
+            window.write(to, tap_base - first);
+          }
+          continue;
         }
         for (; next < to_.end && links_.last(next) <= i; ++next) {
           const Link& link = links_.of[next];
@@ -291,6 +315,7 @@ class RowPass {
   Cells rest_;
   Cells rests_;
   int64_t slots_;
+  Range uncut_{0, 0};
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpu/parallel.h"
+
 namespace mlx_pooling::cpu {
 
 namespace {
@@ -12,7 +14,7 @@ constexpr int64_t kCached = 128 * 1024;
 constexpr int64_t kLine = 16;
 // So many of them are enough for rows of a block to be read at full speed.
 constexpr int64_t kNarrow = 4;
-// Enough for every thread to have work until the end.
+// Enough for every thread to have work until the end, where it costs little.
 constexpr int64_t kUnits = 32;
 // A band repeats what its first windows share with the band before: at most so
 // many times as much is its own.
@@ -55,16 +57,17 @@ void Tiling::divide(int64_t halo, Memory memory) {
   auto used = memory.fixed + memory.per_position * ceil_div(positions_, bands_);
   auto block = std::max(narrow, kCached / used);
   blocks_ = std::clamp<int64_t>(channels_ / block, 1, lines);
-  add_blocks(lines / kNarrow);
+  add_blocks(lines / kNarrow, kUnits);
   if (units() < kUnits) {
     auto more = ceil_div(kUnits, batch_ * blocks_);
     bands_ = std::max(bands_, std::min(more, positions_ / shortest));
   }
-  add_blocks(lines);
+  // Rows of few channels are slow: rather that than a thread without work.
+  add_blocks(lines, max_threads());
 }
 
-void Tiling::add_blocks(int64_t most) {
-  auto more = ceil_div(kUnits, batch_ * bands_);
+void Tiling::add_blocks(int64_t most, int64_t units) {
+  auto more = ceil_div(units, batch_ * bands_);
   blocks_ = std::max(blocks_, std::min(more, most));
 }
 
@@ -86,7 +89,7 @@ Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
 
 Tiling Tiling::row_by_row(int64_t outputs, int64_t channels) {
   Tiling tiling(0, outputs, 1, channels);
-  tiling.add_blocks(channels / (kNarrow * kLine));
+  tiling.add_blocks(channels / (kNarrow * kLine), kUnits);
   return tiling;
 }
 

@@ -8,8 +8,8 @@ namespace mlx_pooling::cpu {
 int64_t positions_behind(int axis, const Links& links);
 
 // How work is divided into units that share nothing: by sample, by bands of
-// positions along one axis and by blocks of channels. This follows from sizes
-// alone, so that results do not depend on the number of threads.
+// positions along one axis and by blocks of channels. Results do not depend on
+// how.
 class Tiling {
  public:
   // Of a sweep; of windows reduced row by row, each output as a sample of its
@@ -44,7 +44,7 @@ class Tiling {
 
   Tiling(int axis, int64_t batch, int64_t positions, int64_t channels);
   void divide(int64_t halo, Memory memory);
-  void add_blocks(int64_t most);
+  void add_blocks(int64_t most, int64_t units);
 
   int axis_;
   int64_t batch_;

@@ -36,6 +36,13 @@ inline constexpr int kVectorBytes = 32;
 inline constexpr int kVectorBytes = 16;
 #endif
 
+// What of the registers may hold results.
+#if defined(__AVX512BW__) || defined(__aarch64__)
+inline constexpr int kRegisters = 24;
+#else
+inline constexpr int kRegisters = 12;
+#endif
+
 template <typename T, int L>
 struct VecOf {
   typedef T type __attribute__((vector_size(L * sizeof(T))));

@@ -14,6 +14,13 @@ struct Linked {
   int64_t d, h, w;
 };
 
+// A row of them.
+struct LinkedRow {
+  int64_t spatial; // of its position w = 0
+  int64_t tap;     // without the share of w
+  int64_t d, h;
+};
+
 // Walks positions (n, d, h, w) of one side in row-major order, and for each
 // those it is linked to on the other. What a row's positions have in common is
 // worked out once a row.
@@ -79,12 +86,10 @@ class Walk {
     return rows_.back().spatial + links_.axes[2].last(w_);
   }
 
-  // Calls visit(spatial, tap) for each linked row, of its position w = 0 and
-  // without the share of w.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each_linked_row(Visit visit) const {
     for (const LinkedRow& row : rows_) {
-      visit(row.spatial, row.tap);
+      visit(row);
     }
   }
 
@@ -103,8 +108,8 @@ class Walk {
   MLX_POOLING_INLINE void for_each_row(Visit visit) const {
     const Link& along = along_w();
     if (along.count > 0) {
-      for_each_linked_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-        visit(spatial + along.first, tap + along.tap);
+      for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+        visit(row.spatial + along.first, row.tap + along.tap);
       });
     }
   }
@@ -126,13 +131,6 @@ class Walk {
   }
 
  private:
-  // A row of the other side that this row's positions are linked to.
-  struct LinkedRow {
-    int64_t spatial; // of its position w = 0
-    int64_t tap;     // without the share of w
-    int64_t d, h;
-  };
-
   void next_row() {
     w_ = 0;
     if (++h_ == links_.axes[1].size()) {

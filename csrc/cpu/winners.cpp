@@ -4,7 +4,17 @@
 
 namespace mlx_pooling::cpu {
 
-Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
+// Runs in narrower windows are too short to pay.
+constexpr int64_t kShortestRun = 8;
+
+bool winners_run(const Geometry& geometry) {
+  auto& width = geometry.axes[2];
+  return width.kernel >= kShortestRun && !width.adaptive && width.stride == 1 &&
+      width.dilation == 1 && geometry.taps() * width.kernel < 1 << 16;
+}
+
+Winners::Winners(const Geometry& geometry)
+    : in_runs(winners_run(geometry)), axes_(geometry.axes) {
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
     for (int64_t o = 0; o < geometry.axes[axis].out; ++o) {
       starts[axis].push_back(geometry.axes[axis].start(o));

@@ -9,6 +9,10 @@
 
 namespace mlx_pooling::cpu {
 
+// Whether neighbouring windows mostly have the same winner, and WinnerRuns can
+// tell.
+bool winners_run(const Geometry& geometry);
+
 // Where the taps of windows lie in the input.
 struct Winners {
   explicit Winners(const Geometry& geometry);
@@ -19,6 +23,7 @@ struct Winners {
 
   std::array<std::vector<int64_t>, kMaxSpatialAxes> starts; // of each output
   std::vector<int64_t> taps; // flat positions from there
+  bool in_runs;
 
   // What `taps` ends with, for the tap of a window that has none: too far from
   // anywhere to be in the input.

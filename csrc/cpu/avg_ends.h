@@ -1,0 +1,129 @@
+#pragma once
+
+#include "cpu/kernels.h"
+#include "cpu/pass.h"
+#include "cpu/reduce.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Sums of windows are divided when they are stored; of cotangents each is
+// divided when it is loaded, unless all by the same.
+template <typename T>
+class AvgEnds {
+ public:
+  using Op = Sum<T>;
+  using Value = typename Op::Value;
+  // Integers are only summed.
+  static constexpr bool kDivided = std::is_floating_point_v<Value>;
+
+  explicit AvgEnds(const AvgTask& task)
+      : task_(task), uniform_(divisor_at<Value>(task.divisor, 0, 0, 0)) {}
+
+  bool reads_by_position() const {
+    return kDivided && task_.adjoint && !task_.divisor.is_uniform;
+  }
+  bool writes_by_position() const {
+    return kDivided && !task_.adjoint && !task_.divisor.is_uniform;
+  }
+
+  void read(
+      int64_t position,
+      int64_t at,
+      int64_t count,
+      uintptr_t ahead,
+      Value* values) const {
+    auto* x =
+        static_cast<const T*>(task_.from) + position * task_.channels + at;
+    auto divisor = reads_by_position() ? divisor_of(position) : Value{1};
+    for_each_lane<Op::kLanes>(
+        count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+          fetch_ahead<L>(x + j, ahead);
+          auto value = load<L>(x + j);
+          store<L>(values + j, divisor == 1 ? value : value / divisor);
+        });
+  }
+
+  // Of a window, whose sum is divided when it is stored. The next comes from
+  // another position, where hardware expects no row of vectors.
+  template <int L>
+  MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
+    auto* x = static_cast<const T*>(task_.from) + at;
+    fetch_ahead<L>(x, kBlockBytes);
+    return Op::template of<L>(load<L>(x));
+  }
+
+  // The same of a row of windows, for ColumnByColumn.
+  template <int L>
+  MLX_POOLING_INLINE auto
+  read_cell(int64_t at, const LinkedRow& row, int64_t w) const {
+    auto value = load<L>(static_cast<const T*>(task_.from) + at);
+    if (reads_by_position()) {
+      value /= divisor_at<Value>(task_.divisor, row.d, row.h, w);
+    }
+    return Op::template of<L>(value);
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE void fetch(int64_t at, uintptr_t ahead) const {
+    fetch_ahead<L>(static_cast<const T*>(task_.from) + at, ahead);
+  }
+
+  template <int L, typename Cell>
+  MLX_POOLING_INLINE void write_cell(
+      int64_t at,
+      uintptr_t ahead,
+      const Cell& cell,
+      int64_t d,
+      int64_t h,
+      int64_t w) const {
+    auto divisor = writes_by_position()
+        ? divisor_at<Value>(task_.divisor, d, h, w)
+        : divisor_of_all();
+    store_cell<L>(at, ahead, cell, divisor);
+  }
+
+  template <typename Cells>
+  MLX_POOLING_INLINE void write(
+      int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
+      const {
+    auto first = position * task_.channels + at;
+    auto divisor =
+        writes_by_position() ? divisor_of(position) : divisor_of_all();
+    for_each_lane<Op::kLanes>(
+        count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
+          store_cell<L>(first + j, ahead, cells(lanes, j), divisor);
+        });
+  }
+
+ private:
+  template <int L, typename Cell>
+  MLX_POOLING_INLINE void store_cell(
+      int64_t at, uintptr_t ahead, const Cell& cell, Value divisor) const {
+    auto* y = static_cast<T*>(task_.to) + at;
+    claim_ahead<L>(y, ahead);
+    store<L>(y, kDivided ? cell.value / divisor : cell.value);
+  }
+
+  // Where windows are not divided one by one.
+  Value divisor_of_all() const {
+    return reads_by_position() ? Value{1} : uniform_;
+  }
+
+  Value divisor_of(int64_t position) const {
+    auto& factors = task_.divisor.factors;
+    int64_t height = factors[1].size();
+    int64_t width = factors[2].size();
+    int64_t depth = factors[0].size();
+    auto row = position / width;
+    return divisor_at<Value>(
+        task_.divisor, row / height % depth, row % height, position % width);
+  }
+
+  static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;
+
+  const AvgTask& task_;
+  Value uniform_;
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,96 @@
+#include "cpu/column_by_column.h"
+#include "cpu/compare.h"
+#include "cpu/dispatch.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+// Each input adds up the cotangents of the windows it won. A window hands out
+// what it has when its row comes to it: totals of the inputs that neighbouring
+// windows have in common stay in registers.
+template <typename T, int K>
+class CollectByColumn {
+ public:
+  explicit CollectByColumn(const MaxTask& task)
+      : task_(task), width_(task.links.axes[2]), channels_(task.channels) {}
+
+  // Inputs [begin, end) of one row.
+  void run(int64_t begin, int64_t end) const {
+    const Walk walk(task_.links, begin);
+    for_each_block<A, kLanes, kMost>(
+        channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          collect<U>(walk, begin, end, c);
+        });
+  }
+
+ private:
+  using A = Arithmetic<T>;
+  static constexpr int kLanes = kFullLanes<A>;
+  static constexpr int kMost = kRegisters / K;
+  using Offsets = Vec<uint8_t, kLanes>;
+
+  template <int U>
+  void collect(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
+    auto ahead = (kAheadBytes / (U * kLanes * sizeof(T)) + 1) * channels_;
+    auto* dx = static_cast<T*>(task_.to) + c;
+    auto* dy = static_cast<const T*>(task_.from) + walk.plane() * channels_ + c;
+    auto* offsets = static_cast<const uint8_t*>(task_.offsets) +
+        walk.plane() * channels_ + c;
+    Vec<A, kLanes> totals[K][U] = {};
+    auto w = walk.w() + *width_.origin;
+    for (auto i = begin + 1 - K; i < end; ++i, ++w) {
+      if (w >= 0 && w < width_.other_size) {
+        walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+          auto at = (row.spatial + w) * channels_;
+          for (int u = 0; u < U; ++u) {
+            auto share = load<kLanes>(dy + at + u * kLanes);
+            auto winner = load<kLanes>(offsets + at + u * kLanes);
+            for (int k = 0; k < K; ++k) {
+              totals[k][u] = sum_where_equal<T, kLanes>(
+                  totals[k][u], share, winner,
+                  broadcast<uint8_t, kLanes>(
+                      static_cast<uint8_t>(row.tap + k)));
+            }
+          }
+        });
+        auto newest = (walk.last_row() + w) * channels_;
+        for (int u = 0; u < U; ++u) {
+          fetch_ahead<kLanes>(dy + newest + u * kLanes, ahead * sizeof(T));
+        }
+        fetch_ahead<64>(offsets + newest, ahead);
+      }
+      for (int u = 0; u < U; ++u) {
+        if (i >= begin) {
+          auto* to = dx + i * channels_ + u * kLanes;
+          claim_ahead<kLanes>(to, ahead * sizeof(T));
+          store<kLanes>(to, totals[0][u]);
+        }
+        for (int k = 1; k < K; ++k) {
+          totals[k - 1][u] = totals[k][u];
+        }
+        totals[K - 1][u] = Vec<A, kLanes>{};
+      }
+    }
+  }
+
+  const MaxTask& task_;
+  const AxisLinks& width_;
+  int64_t channels_;
+};
+
+} // namespace
+
+void max_scatter_column_by_column(
+    const MaxTask& task, int64_t begin, int64_t end) {
+  with_columns(task.links.axes[2].kernel, [&]<int K>() {
+    with_type(task.dtype, [&]<typename T>(T) {
+      const CollectByColumn<T, K> columns(task);
+      for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
+        columns.run(first, last);
+      });
+    });
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
