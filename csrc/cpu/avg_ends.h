@@ -27,7 +27,7 @@ class AvgEnds {
     return kDivided && !task_.adjoint && !task_.divisor.is_uniform;
   }
 
-  void read(
+  MLX_POOLING_INLINE void read(
       int64_t position,
       int64_t at,
       int64_t count,

@@ -74,7 +74,7 @@ class MaxEnds {
     return false;
   }
 
-  void read(
+  MLX_POOLING_INLINE void read(
       int64_t position,
       int64_t at,
       int64_t count,

@@ -117,7 +117,7 @@ class HandOut {
         static_cast<const Offset*>(task_.offsets) + channels_.begin + c;
     const auto soon = (kAheadBytes / (kWidth * sizeof(T)) + 1) * task_.channels;
     const auto first = row.start + task_.winners->starts[2][0];
-    WinnerRuns<T, Offset, U> runs(task_.links.kernel_width);
+    WinnerRuns<T, Offset, U> runs(RowOfTap(task_.links.kernel_width));
     for (auto w = row.windows.begin; w < row.windows.end; ++w) {
       auto at = (row.position + w) * task_.channels;
       fetch(dy + at, kWidth, soon);

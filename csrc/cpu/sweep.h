@@ -36,8 +36,8 @@ class Sweep {
     block_ = unit.channels;
     ahead_ = ahead();
     auto band = [&](int axis) {
-      return axis == tiling.axis() ? unit.band
-                                   : Range{0, links_.axes[axis].size()};
+      return axis == tiling.band_axis() ? unit.band
+                                        : Range{0, links_.axes[axis].size()};
     };
     RowPass<Op> rows(links_.axes[2], band(2), block_.size(), scratch);
     row_ = band(2);
@@ -58,20 +58,24 @@ class Sweep {
           });
       return;
     }
-    auto plane = band(1).size() * width;
-    auto out = Op::take(scratch, plane);
+    const auto first = band(1).begin;
+    const auto end = band(1).end;
+    auto plane = (end - first) * width;
     ItemPass<Op> volume(
         links_.axes[0], band(0), links_.kernel_height * links_.kernel_width,
         plane, scratch);
     for (auto d = volume.from().begin; d < volume.from().end; ++d) {
       reduce_plane(
           rows, planes, d, [&](int64_t h, auto cells) MLX_POOLING_LAMBDA {
-            write(cells, width, volume.tap_base(d), volume.slot(d) + h * width);
+            auto to = volume.slot(d) + (h - first) * width;
+            write(cells, width, volume.tap_base(d), to);
           });
       volume.push(d, [&](int64_t o, auto cells) MLX_POOLING_LAMBDA {
-        write(cells, plane, 0, out);
-        for (int64_t h = 0; h < band(1).size(); ++h) {
-          store(o, h, out + h * width);
+        for (auto h = first; h < end; ++h) {
+          auto row = (h - first) * width;
+          store(o, h, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
+            return cells(lanes, row + j);
+          });
         }
       });
     }
@@ -114,7 +118,7 @@ class Sweep {
     auto from = rows.from();
     for_each_run(
         row * width.other_size, from, ends_.reads_by_position(),
-        [&](int64_t position, int64_t j, int64_t count) {
+        [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
           ends_.read(position, block_.begin, count, ahead_, rows.row() + j);
         });
   }

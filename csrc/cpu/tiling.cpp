@@ -43,7 +43,11 @@ int64_t positions_behind(int axis, const Links& links) {
 }
 
 Tiling::Tiling(int axis, int64_t batch, int64_t positions, int64_t channels)
-    : axis_(axis), batch_(batch), positions_(positions), channels_(channels) {}
+    : axis_(axis),
+      band_axis_(axis),
+      batch_(batch),
+      positions_(positions),
+      channels_(channels) {}
 
 void Tiling::divide(int64_t halo, Memory memory) {
   auto lines = std::max<int64_t>(1, channels_ / kLine);
@@ -62,8 +66,15 @@ void Tiling::divide(int64_t halo, Memory memory) {
     auto more = ceil_div(kUnits, batch_ * blocks_);
     bands_ = std::max(bands_, std::min(more, positions_ / shortest));
   }
-  // Rows of few channels are slow: rather that than a thread without work.
-  add_blocks(lines, max_threads());
+}
+
+void Tiling::add_bands(int axis, int64_t positions, int64_t halo) {
+  auto bands = std::min(ceil_div(max_threads(), units()), positions / halo);
+  if (bands_ == 1 && bands > 1) {
+    band_axis_ = axis;
+    positions_ = positions;
+    bands_ = bands;
+  }
 }
 
 void Tiling::add_blocks(int64_t most, int64_t units) {
@@ -84,6 +95,13 @@ Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
     memory.fixed += (depth.span + 1) * height.size() * width.size();
   }
   tiling.divide(links.axes[axis].span, memory);
+  // Bands of which less is their own and rows of few channels are slow: rather
+  // those than a thread without work.
+  tiling.add_bands(axis, links.axes[axis].size(), links.axes[axis].span);
+  if (axis < 1) { // only rows, the first of three passes, are repeated
+    tiling.add_bands(1, height.size(), ceil_div(height.span, 2));
+  }
+  tiling.add_blocks(channels / kLine, max_threads());
   return tiling;
 }
 
@@ -98,6 +116,8 @@ Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
   auto& along = covers.axes[outermost];
   Tiling tiling(outermost, batch, along.size(), channels);
   tiling.divide(along.kernel, {0, positions_behind(outermost, covers)});
+  tiling.add_bands(outermost, along.size(), along.kernel);
+  tiling.add_blocks(channels / kLine, max_threads());
   return tiling;
 }
 

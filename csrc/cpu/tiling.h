@@ -30,9 +30,14 @@ class Tiling {
 
   Unit unit(int64_t index) const;
 
-  // That of the bands: the outermost along which windows reach anywhere.
+  // The outermost along which windows reach anywhere.
   int axis() const {
     return axis_;
+  }
+
+  // That of the bands: most often the same.
+  int band_axis() const {
+    return band_axis_;
   }
 
  private:
@@ -44,9 +49,11 @@ class Tiling {
 
   Tiling(int axis, int64_t batch, int64_t positions, int64_t channels);
   void divide(int64_t halo, Memory memory);
+  void add_bands(int axis, int64_t positions, int64_t halo);
   void add_blocks(int64_t most, int64_t units);
 
   int axis_;
+  int band_axis_;
   int64_t batch_;
   int64_t positions_;
   int64_t channels_;

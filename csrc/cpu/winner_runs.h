@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cpu/vec.h"
+#include "cpu/winners.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -19,9 +20,9 @@ class WinnerRuns {
  public:
 #if defined(__AVX512BW__)
   // Of windows for which winners_run().
-  explicit WinnerRuns(int64_t kernel_width)
-      : reciprocal_(_mm256_set1_epi16(
-            static_cast<int16_t>((1 << 16) / kernel_width + 1))) {
+  explicit WinnerRuns(const RowOfTap& row)
+      : shift_(row.shift),
+        reciprocal_(_mm256_set1_epi16(static_cast<int16_t>(row.reciprocal))) {
     for (int u = 0; u < U; ++u) {
       winners_[u] = taps_[u] = _mm256_setzero_si256();
       sums_[u] = _mm512_setzero_ps();
@@ -39,7 +40,8 @@ class WinnerRuns {
       auto tap = load_taps(offsets + u * kLanes);
       // A window further on, the same input is one tap less. A gap after each
       // row of taps keeps the last of one from the first of the next.
-      auto row = _mm256_mulhi_epu16(tap, reciprocal_);
+      auto row =
+          _mm256_srli_epi16(_mm256_mulhi_epu16(tap, reciprocal_), shift_);
       auto winner = _mm256_add_epi16(
           _mm256_add_epi16(tap, row),
           _mm256_set1_epi16(static_cast<int16_t>(w)));
@@ -88,6 +90,7 @@ class WinnerRuns {
         last_taps_ + u * kLanes, bits_as<Vec<uint16_t, 16>>(taps_[u]));
   }
 
+  int shift_;
   __m256i reciprocal_;
   __m256i winners_[U]; // unlike for any other input of the row
   __m256i taps_[U];

@@ -1,16 +1,26 @@
 #include "cpu/winners.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace mlx_pooling::cpu {
 
 // Runs in narrower windows are too short to pay.
 constexpr int64_t kShortestRun = 8;
 
+RowOfTap::RowOfTap(int64_t kernel_width)
+    : shift(std::bit_width(static_cast<uint64_t>(kernel_width - 1)) - 1) {
+  constexpr int64_t kMost = 1 << 16;
+  auto scale = kMost << shift;
+  reciprocal = ceil_div(scale, kernel_width);
+  auto excess = reciprocal * kernel_width - scale;
+  taps = excess > 0 ? std::min(kMost, scale / excess) : kMost;
+}
+
 bool winners_run(const Geometry& geometry) {
   auto& width = geometry.axes[2];
   return width.kernel >= kShortestRun && !width.adaptive && width.stride == 1 &&
-      width.dilation == 1 && geometry.taps() * width.kernel < 1 << 16;
+      width.dilation == 1 && geometry.taps() <= RowOfTap(width.kernel).taps;
 }
 
 Winners::Winners(const Geometry& geometry)

@@ -9,6 +9,16 @@
 
 namespace mlx_pooling::cpu {
 
+// Division of a tap by the number of taps in a row, as a multiplication of 16
+// bits of which the upper half is shifted.
+struct RowOfTap {
+  explicit RowOfTap(int64_t kernel_width);
+
+  int shift;
+  int64_t reciprocal;
+  int64_t taps; // for so many it is exact
+};
+
 // Whether neighbouring windows mostly have the same winner, and WinnerRuns can
 // tell.
 bool winners_run(const Geometry& geometry);
