@@ -28,7 +28,6 @@ class CollectByColumn {
   using A = Arithmetic<T>;
   static constexpr int kLanes = kFullLanes<A>;
   static constexpr int kMost = kRegisters / K;
-  using Offsets = Vec<uint8_t, kLanes>;
 
   template <int U>
   void collect(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {

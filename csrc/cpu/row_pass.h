@@ -40,21 +40,7 @@ class RowPass {
     if (method_ == &RowPass::join_blocks) {
       slots_ = std::bit_ceil(static_cast<uint64_t>(links.span + links.block));
       rests_ = Op::take(scratch, slots_ * kVectors * kLanes);
-      if (links.origin && links.block == links.kernel) {
-        auto is_cut = [&](int64_t o) {
-          return links.of[o].count < links.kernel;
-        };
-        auto begin = to.begin;
-        auto end = to.end;
-        while (begin < end && is_cut(begin)) {
-          ++begin;
-        }
-        while (begin < end && is_cut(end - 1)) {
-          --end;
-        }
-        auto last = *links.origin + links.kernel - 1;
-        uncut_ = {begin + last, end - 1 + last};
-      }
+      uncut_ = last_of_uncut();
     }
   }
 
@@ -86,6 +72,24 @@ class RowPass {
       return &RowPass::join_blocks;
     }
     return links.origin ? &RowPass::join_powers : &RowPass::join_links;
+  }
+
+  // Where windows that nothing cuts off end, each at a position of its own: not
+  // the last, where windows may end that are cut off.
+  Range last_of_uncut() const {
+    if (!links_.origin || links_.block < links_.kernel) {
+      return {0, 0};
+    }
+    auto is_cut = [&](int64_t o) { return links_.of[o].count < links_.kernel; };
+    auto [begin, end] = to_;
+    while (begin < end && is_cut(begin)) {
+      ++begin;
+    }
+    while (begin < end && is_cut(end - 1)) {
+      --end;
+    }
+    auto last = *links_.origin + links_.kernel - 1;
+    return {begin + last, end - 1 + last};
   }
 
   void join_neighbours(Cells out, int64_t tap_base) const {
@@ -315,7 +319,7 @@ class RowPass {
   Cells rest_;
   Cells rests_;
   int64_t slots_;
-  Range uncut_{0, 0};
+  Range uncut_; // see last_of_uncut
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

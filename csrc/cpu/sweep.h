@@ -46,7 +46,9 @@ class Sweep {
       auto out = Op::take(scratch, width);
       load(rows, 0, 0);
       rows.reduce(out, 0);
-      store(0, 0, out);
+      store(0, 0, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+        return Op::template read<L>(out + j);
+      });
       return;
     }
     ItemPass<Op> planes(
@@ -135,12 +137,6 @@ class Sweep {
               [&]<int L>(Lanes<L> lanes, int64_t c)
                   MLX_POOLING_LAMBDA { return cells(lanes, j + c); });
         });
-  }
-
-  [[gnu::noinline]] void store(int64_t d, int64_t h, Cells from) {
-    store(d, h, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
-      return Op::template read<L>(from + j);
-    });
   }
 
   // Calls visit(position, j, count) for each contiguous run of elements: those

@@ -10,11 +10,12 @@ constexpr int64_t kShortestRun = 8;
 
 RowOfTap::RowOfTap(int64_t kernel_width)
     : shift(std::bit_width(static_cast<uint64_t>(kernel_width - 1)) - 1) {
-  constexpr int64_t kMost = 1 << 16;
-  auto scale = kMost << shift;
+  // With their rows and a position's they are told apart in 16 bits.
+  constexpr int64_t kMostTaps = 1 << 15;
+  auto scale = int64_t{1} << (16 + shift);
   reciprocal = ceil_div(scale, kernel_width);
   auto excess = reciprocal * kernel_width - scale;
-  taps = excess > 0 ? std::min(kMost, scale / excess) : kMost;
+  taps = excess > 0 ? std::min(kMostTaps, scale / excess) : kMostTaps;
 }
 
 bool winners_run(const Geometry& geometry) {
