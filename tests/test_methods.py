@@ -132,6 +132,17 @@ def test_gradient_of_the_maximum(window):
         assert_rounded(dx, expected, magnitude, case.taps)
 
 
+def test_gradient_of_windows_beside_those_without_a_tap():
+    """Where no tap, as an offset of 16 bits, could pass for the next window's."""
+    g = geometry((160, 3), (160, 20), 1, ((0, 0), (20, 0)), 1)
+    x = mx.zeros((1, 160, 3, 16))
+    x[0, 155, 0] = 1
+    dy = mx.ones((1, *g.output, 16))
+    dx = vjp(lambda x: max_pool(x, g), x, dy)
+    indices = reference.max_pool(exact(x), g).indices
+    assert_same(dx, reference.scatter(exact(dy), indices, g.size))
+
+
 @EACH_WINDOW
 @pytest.mark.parametrize("options", [{}, {"count_include_pad": False}], ids=str)
 def test_average_and_its_gradient(window, options):

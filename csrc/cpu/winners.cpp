@@ -20,8 +20,11 @@ RowOfTap::RowOfTap(int64_t kernel_width)
 
 bool winners_run(const Geometry& geometry) {
   auto& width = geometry.axes[2];
+  // That a window has no tap may look like any tap of the next.
+  auto has_taps = [&](int64_t o) { return width.taps(o).size() > 0; };
   return width.kernel >= kShortestRun && !width.adaptive && width.stride == 1 &&
-      width.dilation == 1 && geometry.taps() <= RowOfTap(width.kernel).taps;
+      width.dilation == 1 && has_taps(0) && has_taps(width.out - 1) &&
+      geometry.taps() <= RowOfTap(width.kernel).taps;
 }
 
 Winners::Winners(const Geometry& geometry)
