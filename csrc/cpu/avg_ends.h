@@ -64,11 +64,6 @@ class AvgEnds {
     return Op::template of<L>(value);
   }
 
-  template <int L>
-  MLX_POOLING_INLINE void fetch(int64_t at, uintptr_t ahead) const {
-    fetch_ahead<L>(static_cast<const T*>(task_.from) + at, ahead);
-  }
-
   template <int L, typename Cell>
   MLX_POOLING_INLINE void write_cell(
       int64_t at,

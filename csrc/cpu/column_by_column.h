@@ -51,14 +51,16 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
 // one position apart, have in common stay in registers. `Ends` has
 //
 //   read_cell(at, row, w): the cell of the L elements from `at` on
-//   fetch(at, ahead): asks for what lies so many bytes further
 //   write_cell(at, ahead, cell, d, h, w): stores the L results from `at` on,
 //     of that position
 template <typename Ends, int K>
 class ColumnByColumn {
  public:
   ColumnByColumn(const Task& task, const Ends& ends)
-      : links_(task.links), channels_(task.channels), ends_(ends) {}
+      : links_(task.links),
+        channels_(task.channels),
+        from_(static_cast<const Stored*>(task.from)),
+        ends_(ends) {}
 
   // Windows [begin, end) of one row. False if there is a NaN that the rule is
   // not for.
@@ -74,6 +76,7 @@ class ColumnByColumn {
 
  private:
   using Op = typename Ends::Op;
+  using Stored = typename Op::Stored;
   static constexpr int kLanes = Op::kLanes;
   using Cell = typename Op::template Cell<kLanes>;
   using Watch = NanWatch<typename Op::Value, kLanes>;
@@ -82,9 +85,8 @@ class ColumnByColumn {
   template <int U>
   bool reduce(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
     auto& width = links_.axes[2];
-    auto ahead =
-        (kAheadBytes / (U * kLanes * sizeof(typename Op::Stored)) + 1) *
-        channels_ * sizeof(typename Op::Stored);
+    constexpr int64_t kSize = sizeof(Stored);
+    auto ahead = positions_ahead(U * kLanes * kSize) * channels_ * kSize;
     Watch watch;
     Cell columns[K][U];
     auto w = walk.w() + *width.origin;
@@ -149,12 +151,13 @@ class ColumnByColumn {
     });
     auto newest = (walk.plane() + walk.last_row() + w) * channels_ + c;
     for (int u = 0; u < U; ++u) {
-      ends_.template fetch<kLanes>(newest + u * kLanes, ahead);
+      fetch_ahead<kLanes>(from_ + newest + u * kLanes, ahead);
     }
   }
 
   const Links& links_;
   int64_t channels_;
+  const Stored* from_;
   const Ends& ends_;
 };
 

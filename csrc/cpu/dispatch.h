@@ -116,8 +116,8 @@ MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
   constexpr bool may_be_four =
       is_full || (L == 1 && kFullLanes<WidestLane> > 16);
   int64_t c = 0;
-  if constexpr (kMost >= 8 && is_full && kVectorBytes == 64) { // AVX-512 has 32
-                                                               // registers
+  // AVX-512 has 32 registers.
+  if constexpr (kMost >= 8 && is_full && kVectorBytes == 64) {
     for (; c + 8 * L <= channels; c += 8 * L) {
       visit(Vectors<8>{}, c);
     }

@@ -57,8 +57,8 @@ void with_rule(Reduce reduce) {
   }
 }
 
-// What sweeps (read, write) and columns (read_cell, fetch, write_cell) over
-// maxima read and write.
+// What sweeps (read, write) and columns (read_cell, write_cell) over maxima
+// read and write.
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:
@@ -100,11 +100,6 @@ class MaxEnds {
   read_cell(int64_t at, const LinkedRow& row, int64_t) const {
     auto value = flip<L>(load<L>(static_cast<const T*>(task_.from) + at));
     return Op::template moved<L>(Op::template of<L>(value), row.tap);
-  }
-
-  template <int L>
-  MLX_POOLING_INLINE void fetch(int64_t at, uintptr_t ahead) const {
-    fetch_ahead<L>(static_cast<const T*>(task_.from) + at, ahead);
   }
 
   // Whether a NaN was read that the rule is not for.

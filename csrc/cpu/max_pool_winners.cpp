@@ -30,8 +30,7 @@ class HandOut {
     begin_ = unit.band.begin * inner;
     size_ = unit.band.size() * inner;
     auto count = channels_.size();
-    constexpr int64_t kElements = kAheadBytes / sizeof(float);
-    soon_ = (kElements / count + 1) * task_.channels;
+    soon_ = positions_ahead(count * sizeof(float)) * task_.channels;
     // What is handed to inputs of other units is dropped at the end.
     totals_ = scratch.take<A>((size_ + 1) * count);
     std::fill_n(totals_, size_ * count, A{0});
@@ -81,7 +80,7 @@ class HandOut {
 
   void hand_out_row(const Row& row) {
     if constexpr (kHasRuns && std::is_same_v<A, float> && sizeof(Offset) < 4) {
-      if (task_.winners->in_runs && channels_.size() >= kFullLanes<float>) {
+      if (task_.winners->row_of_tap && channels_.size() >= kFullLanes<float>) {
         return hand_out_runs(row);
       }
     }
@@ -115,9 +114,9 @@ class HandOut {
     auto* dy = static_cast<const T*>(task_.from) + channels_.begin + c;
     auto* offsets =
         static_cast<const Offset*>(task_.offsets) + channels_.begin + c;
-    const auto soon = (kAheadBytes / (kWidth * sizeof(T)) + 1) * task_.channels;
+    const auto soon = positions_ahead(kWidth * sizeof(T)) * task_.channels;
     const auto first = row.start + task_.winners->starts[2][0];
-    WinnerRuns<T, Offset, U> runs(RowOfTap(task_.links.kernel_width));
+    WinnerRuns<T, Offset, U> runs(*task_.winners->row_of_tap);
     for (auto w = row.windows.begin; w < row.windows.end; ++w) {
       auto at = (row.position + w) * task_.channels;
       fetch(dy + at, kWidth, soon);

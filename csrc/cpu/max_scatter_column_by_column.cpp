@@ -31,7 +31,7 @@ class CollectByColumn {
 
   template <int U>
   void collect(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
-    auto ahead = (kAheadBytes / (U * kLanes * sizeof(T)) + 1) * channels_;
+    auto ahead = positions_ahead(U * kLanes * sizeof(T)) * channels_;
     auto* dx = static_cast<T*>(task_.to) + c;
     auto* dy = static_cast<const T*>(task_.from) + walk.plane() * channels_ + c;
     auto* offsets = static_cast<const uint8_t*>(task_.offsets) +

@@ -88,9 +88,9 @@ class Sweep {
   // all channels lie apart.
   uintptr_t ahead() const {
     constexpr int64_t kSize = sizeof(typename Op::Stored);
-    constexpr int64_t kAhead = kAheadBytes;
-    auto positions = kAhead / (block_.size() * kSize) + 1;
-    return block_.size() < channels_ ? positions * channels_ * kSize : kAhead;
+    auto positions = positions_ahead(block_.size() * kSize);
+    return block_.size() < channels_ ? positions * channels_ * kSize
+                                     : kAheadBytes;
   }
 
   template <typename Emit>

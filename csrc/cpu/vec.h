@@ -287,6 +287,11 @@ MLX_POOLING_INLINE void store_exact(T* to, Vec<Arithmetic<T>, L> value) {
 // hardware does so too, but not beyond the end of a page.
 inline constexpr uintptr_t kAheadBytes = 3072;
 
+// Positions to the one that far on, of each of which so many bytes are visited.
+inline int64_t positions_ahead(int64_t bytes) {
+  return static_cast<int64_t>(kAheadBytes) / bytes + 1;
+}
+
 template <int L, typename T>
 MLX_POOLING_INLINE void
 fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {

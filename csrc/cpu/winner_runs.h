@@ -30,7 +30,7 @@ class WinnerRuns {
   }
 
   // Goes on to window w. The bits of the result are the channels whose run has
-  // ended before it, all of them before the first window.
+  // ended before it; what ends before the first window has sum 0.
   MLX_POOLING_INLINE uint64_t
   next(int64_t w, const T* dy, const Offset* offsets) {
     uint64_t ended = 0;

@@ -27,8 +27,10 @@ bool winners_run(const Geometry& geometry) {
       geometry.taps() <= RowOfTap(width.kernel).taps;
 }
 
-Winners::Winners(const Geometry& geometry)
-    : in_runs(winners_run(geometry)), axes_(geometry.axes) {
+Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
+  if (winners_run(geometry)) {
+    row_of_tap.emplace(geometry.axes[2].kernel);
+  }
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
     for (int64_t o = 0; o < geometry.axes[axis].out; ++o) {
       starts[axis].push_back(geometry.axes[axis].start(o));

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cpu/links.h"
@@ -32,8 +33,8 @@ struct Winners {
   Range within(int axis, Range inputs) const;
 
   std::array<std::vector<int64_t>, kMaxSpatialAxes> starts; // of each output
-  std::vector<int64_t> taps; // flat positions from there
-  bool in_runs;
+  std::vector<int64_t> taps;          // flat positions from there
+  std::optional<RowOfTap> row_of_tap; // if winners_run()
 
   // What `taps` ends with, for the tap of a window that has none: too far from
   // anywhere to be in the input.
