@@ -91,6 +91,8 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
         task, begin, end,
         [&](const Walk& walk, int64_t i, int64_t count) MLX_POOLING_LAMBDA {
           auto at = i * channels;
+          fetch_ahead<L>(dy + at);
+          fetch_ahead<64>(offsets + at);
           auto share =
               spreading.spread(sum_of_one<T>(load_wide<L>(dy + at, dy_end)));
           auto winner = spreading.spread_taps(

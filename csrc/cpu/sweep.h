@@ -84,13 +84,14 @@ class Sweep {
   }
 
  private:
-  // Bytes to what is come to some time later. Positions of a block that is not
-  // all channels lie apart.
+  // Bytes to what is come to some time later: a row is read at once, and
+  // nothing is asked for until the next. Positions of a block that is not all
+  // channels lie apart.
   uintptr_t ahead() const {
     constexpr int64_t kSize = sizeof(typename Op::Stored);
     auto positions = positions_ahead(block_.size() * kSize);
     return block_.size() < channels_ ? positions * channels_ * kSize
-                                     : kAheadBytes;
+                                     : 2 * kAheadBytes;
   }
 
   template <typename Emit>
