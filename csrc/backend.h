@@ -16,6 +16,8 @@ class Backend {
 
   virtual ~Backend() = default;
 
+  virtual void allocate(array& output) const = 0;
+
   // `offsets` may be null.
   virtual void max_pool(
       const Geometry& geometry,

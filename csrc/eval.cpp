@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "mlx/allocator.h"
 #include "primitives.h"
 
 namespace mlx_pooling {
@@ -10,9 +9,9 @@ using mx::array;
 
 namespace {
 
-bool allocate(std::vector<array>& outputs) {
+bool allocate(const Backend& on, std::vector<array>& outputs) {
   for (auto& output : outputs) {
-    output.set_data(mx::allocator::malloc(output.nbytes()));
+    on.allocate(output);
   }
   return std::any_of(outputs.begin(), outputs.end(), [](auto& output) {
     return output.size() > 0;
@@ -32,7 +31,7 @@ Geometry geometry_of_parts(
 } // namespace
 
 void Pooling::eval(const Backend& on, const Arrays& inputs, Arrays& outputs) {
-  if (allocate(outputs)) {
+  if (allocate(on, outputs)) {
     run(on, inputs, outputs);
   }
 }

@@ -183,13 +183,15 @@ def test_small_terms_survive_large_ones_that_have_left(ndim: int):
     np.testing.assert_allclose(y[(0, *(-1,) * ndim)], 2.0**-20, rtol=1e-6)
 
 
-THREADED = {
+DIGESTED = {
     "1-d": ((3000, 24), 31, 1, 15),
     "2-d": ((40, 50, 33), 13, 1, 6),
     "2-d 3": ((90, 90, 64), 3, 1, 1),
     "2-d 3/2": ((91, 90, 64), 3, 2, 1),
     "3-d": ((12, 20, 21, 40), 5, 1, 2),
     "global": ((56, 56, 96), 56, 56, 0),
+    "2/2": ((90, 90, 64), 2, 2, 0),
+    "3/2": ((91, 90, 64), 3, 2, 1),
     "2/2 of three channels": ((200, 301, 3), 2, 2, 0),
     "3/2 of one channel": ((200, 301, 1), 3, 2, 1),
 }
@@ -198,7 +200,7 @@ THREADED = {
 def digest() -> str:
     """Of values, indices and gradients, bit by bit."""
     found = hashlib.sha256()
-    for shape, *window in THREADED.values():
+    for shape, *window in DIGESTED.values():
         for dtype in (mx.float32, mx.float16):
             x = mx.random.normal((3, *shape), key=mx.random.key(0)).astype(dtype)
             for name in ("max", "avg"):
@@ -211,19 +213,32 @@ def digest() -> str:
     return found.hexdigest()
 
 
-@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU kernels' threads")
-def test_results_do_not_depend_on_the_number_of_threads():
+@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU kernels' threads and stores")
+def test_results_do_not_depend_on_threads_or_caches():
+    settings = [("NUM_THREADS", "1"), ("NUM_THREADS", "2"), ("NUM_THREADS", "7")]
+    settings += [("CACHE_BYTES", "0"), ("CACHE_BYTES", "1")]
     digests = {
         subprocess.run(
             [sys.executable, __file__],
-            env={**os.environ, "MLX_POOLING_NUM_THREADS": threads},
+            env={**os.environ, f"MLX_POOLING_{name}": value},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         ).stdout
-        for threads in ("1", "2", "7")
+        for name, value in settings
     }
     assert len(digests) == 1
+
+
+@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU's memory")
+@pytest.mark.parametrize("dtype", [mx.float32, mx.uint8])
+@pytest.mark.parametrize("size", [2, 9, 150])
+def test_results_begin_where_a_cache_line_does(size: int, dtype: mx.Dtype):
+    x = mx.ones((1, size, size, 7), dtype)
+    pooled, indices = mlx_pooling.max_pool2d(x, 2, return_indices=True)
+    unpooled = mlx_pooling.max_unpool2d(pooled, indices, 2, output_size=x.shape[1:3])
+    for a in (pooled, unpooled):
+        assert np.array(a, copy=False).ctypes.data % 64 == 0
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ class AvgEnds {
   MLX_POOLING_INLINE void store_cell(
       int64_t at, uintptr_t ahead, const Cell& cell, Value divisor) const {
     auto* y = static_cast<T*>(task_.to) + at;
-    claim_ahead<L>(y, ahead);
-    store<L>(y, kDivided ? cell.value / divisor : cell.value);
+    auto average = kDivided ? cell.value / divisor : cell.value;
+    store_result(y, stored<T, L>(average), ahead, task_.around_caches);
   }
 
   // Where windows are not divided one by one.

@@ -31,8 +31,10 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
           });
           for (int u = 0; u < U; ++u) {
             fetch_ahead<L>(newest + c + u * L);
-            claim_ahead<L>(dx + c + u * L);
-            store<L>(dx + c + u * L, IsUniform ? total[u] / uniform : total[u]);
+            auto sum = IsUniform ? total[u] / uniform : total[u];
+            store_result(
+                dx + c + u * L, stored<T, L>(sum), kAheadBytes,
+                task.around_caches);
           }
         });
   }

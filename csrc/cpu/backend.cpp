@@ -1,5 +1,9 @@
 #include "backend.h"
 
+#include <atomic>
+
+#include "cpu/allocate.h"
+#include "cpu/cache.h"
 #include "cpu/clear.h"
 #include "cpu/fold.h"
 #include "cpu/gather.h"
@@ -24,6 +28,8 @@ template <typename T>
 void run(const T& task, int64_t count, int64_t bytes, Kernel<T> kernel) {
   cpu::parallel_for(count, bytes, [&](int64_t begin, int64_t end) {
     kernel(task, begin, end);
+    // Stores around the caches come in no order otherwise.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   });
 }
 
@@ -95,6 +101,11 @@ void spread(
       choice.method == cpu::Method::spread ? one_by_one : side_by_side);
 }
 
+bool is_larger_than_caches(const array& a) {
+  auto caches = cpu::last_level_cache_bytes();
+  return caches > 0 && static_cast<int64_t>(a.nbytes()) > caches;
+}
+
 cpu::Task
 task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
   return {
@@ -104,6 +115,7 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       from.data<void>(),
       from.data<char>() + from.nbytes(),
       to.data<void>(),
+      is_larger_than_caches(to),
       std::nullopt,
       {}};
 }
@@ -117,6 +129,10 @@ class CpuBackend : public Backend {
  public:
   // Runs kernels in the calling thread, or in that of the stream.
   explicit CpuBackend(bool at_once) : at_once_(at_once) {}
+
+  void allocate(array& output) const override {
+    cpu::allocate(output);
+  }
 
   void max_pool(
       const Geometry& geometry,

@@ -33,6 +33,7 @@ struct Task {
   const void* from;
   const void* from_end; // no vector is read from beyond
   void* to;
+  bool around_caches;           // whether to store around them what goes there
   std::optional<Tiling> tiling; // of kernels that work by units
   SideBySide side_by_side;      // of kernels named so
 };

@@ -130,8 +130,8 @@ class MaxEnds {
   MLX_POOLING_INLINE void
   store_cell(int64_t at, uintptr_t ahead, const Cell& cell) const {
     auto* y = static_cast<T*>(task_.to) + at;
-    claim_ahead<L>(y, ahead);
-    store_exact<L>(y, flip<L>(cell.value));
+    auto bits = stored_exactly<T, L>(flip<L>(cell.value));
+    store_result(y, bits, ahead, task_.around_caches);
     if constexpr (kTaps) {
       write_taps<L>(at, cell.tap);
     }

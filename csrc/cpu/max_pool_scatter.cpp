@@ -35,8 +35,9 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
           for (int u = 0; u < U; ++u) {
             fetch_ahead<L>(dy + newest + c + u * L);
             fetch_ahead<64>(offsets + newest + c + u * L);
-            claim_ahead<L>(dx + c + u * L);
-            store<L>(dx + c + u * L, total[u]);
+            store_result(
+                dx + c + u * L, stored<T, L>(total[u]), kAheadBytes,
+                task.around_caches);
           }
         });
   }

@@ -207,7 +207,9 @@ class HandOut {
       auto* from = totals_ + i * length;
       for_each_lane<kVectorBytes / sizeof(A)>(
           length, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
-            store<L>(to + c, load<L>(from + c));
+            store_result(
+                to + c, stored<T, L>(load<L>(from + c)), kAheadBytes,
+                task_.around_caches);
           });
     }
   }

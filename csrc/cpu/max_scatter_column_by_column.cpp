@@ -62,8 +62,9 @@ class CollectByColumn {
       for (int u = 0; u < U; ++u) {
         if (i >= begin) {
           auto* to = dx + i * channels_ + u * kLanes;
-          claim_ahead<kLanes>(to, ahead * sizeof(T));
-          store<kLanes>(to, totals[0][u]);
+          store_result(
+              to, stored<T, kLanes>(totals[0][u]), ahead * sizeof(T),
+              task_.around_caches);
         }
         for (int k = 1; k < K; ++k) {
           totals[k - 1][u] = totals[k][u];

@@ -31,9 +31,10 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
             auto* to = dx + tap.spatial * channels + c;
             auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap.tap));
             for (int u = 0; u < U; ++u) {
-              claim_ahead<L>(to + u * L);
-              store_exact<L>(
-                  to + u * L, kept<A, L>(share[u], winner[u] == tap_here));
+              auto won = kept<A, L>(share[u], winner[u] == tap_here);
+              store_result(
+                  to + u * L, stored_exactly<T, L>(won), kAheadBytes,
+                  task.around_caches);
             }
           });
         });
@@ -58,8 +59,9 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
           walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
             auto* to = dx + tap.spatial * channels + c;
             for (int u = 0; u < U; ++u) {
-              claim_ahead<L>(to + u * L);
-              store<L>(to + u * L, share[u]);
+              store_result(
+                  to + u * L, stored<T, L>(share[u]), kAheadBytes,
+                  task.around_caches);
             }
           });
         });

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#if defined(__F16C__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -258,29 +258,40 @@ MLX_POOLING_INLINE Vec<Arithmetic<T>, L> load(const T* from) {
   }
 }
 
-template <int L, typename T>
-MLX_POOLING_INLINE void store(T* to, Vec<Arithmetic<T>, L> value) {
+// As elements of type T are stored.
+template <typename T, int L>
+MLX_POOLING_INLINE auto stored(Vec<Arithmetic<T>, L> value) {
   if constexpr (std::is_same_v<T, Float16>) {
-    auto bits = narrow_float16<L>(value);
-    std::memcpy(to, &bits, sizeof(bits));
+    return narrow_float16<L>(value);
   } else if constexpr (std::is_same_v<T, BFloat16>) {
-    auto bits = narrow_bfloat16<L>(value);
-    std::memcpy(to, &bits, sizeof(bits));
+    return narrow_bfloat16<L>(value);
   } else {
-    std::memcpy(to, &value, sizeof(value));
+    return value;
   }
 }
 
-// Of values that were loaded from such elements: none needs to be rounded.
-template <int L, typename T>
-MLX_POOLING_INLINE void store_exact(T* to, Vec<Arithmetic<T>, L> value) {
+// The same of values that were loaded from such elements: none needs to be
+// rounded.
+template <typename T, int L>
+MLX_POOLING_INLINE auto stored_exactly(Vec<Arithmetic<T>, L> value) {
   if constexpr (std::is_same_v<T, BFloat16>) {
     using U = Vec<uint32_t, L>;
-    auto bits = resize<uint16_t, L>(U(bits_as<U>(value) >> 16));
-    std::memcpy(to, &bits, sizeof(bits));
+    return resize<uint16_t, L>(U(bits_as<U>(value) >> 16));
   } else {
-    store<L>(to, value);
+    return stored<T, L>(value);
   }
+}
+
+template <int L, typename T>
+MLX_POOLING_INLINE void store(T* to, Vec<Arithmetic<T>, L> value) {
+  auto bits = stored<T, L>(value);
+  std::memcpy(to, &bits, sizeof(bits));
+}
+
+template <int L, typename T>
+MLX_POOLING_INLINE void store_exact(T* to, Vec<Arithmetic<T>, L> value) {
+  auto bits = stored_exactly<T, L>(value);
+  std::memcpy(to, &bits, sizeof(bits));
 }
 
 // Asks for the cache line that a loop comes to some iterations later. The
@@ -308,6 +319,47 @@ MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes = kAheadBytes) {
     auto ahead = reinterpret_cast<uintptr_t>(to) + bytes;
     __builtin_prefetch(reinterpret_cast<void*>(ahead), 1);
   }
+}
+
+// Stores an aligned vector around the caches, if there is an instruction for
+// it.
+template <typename Bits>
+MLX_POOLING_INLINE bool stored_around_caches(void* to, const Bits& bits) {
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(Bits) != 0) {
+    return false;
+  }
+#if defined(__AVX512F__)
+  if constexpr (sizeof(Bits) == 64) {
+    _mm512_stream_si512(static_cast<__m512i*>(to), bits_as<__m512i>(bits));
+    return true;
+  }
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(Bits) == 32) {
+    _mm256_stream_si256(static_cast<__m256i*>(to), bits_as<__m256i>(bits));
+    return true;
+  }
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof(Bits) == 16) {
+    _mm_stream_si128(static_cast<__m128i*>(to), bits_as<__m128i>(bits));
+    return true;
+  }
+#endif
+  return false;
+}
+
+// Stores a result that lies so many bytes before what is stored some time
+// later. One that no cache will hold until it is read goes around them: its
+// line need not be read before it is written.
+template <typename Bits, typename T>
+MLX_POOLING_INLINE void
+store_result(T* to, const Bits& bits, uintptr_t ahead, bool around_caches) {
+  if (around_caches && stored_around_caches(to, bits)) {
+    return;
+  }
+  claim_ahead<sizeof(Bits) / sizeof(T)>(to, ahead);
+  std::memcpy(to, &bits, sizeof(bits));
 }
 
 // An unsigned lane wide enough for an offset and at least as wide as A.

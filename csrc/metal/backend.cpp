@@ -2,6 +2,7 @@
 
 #include "metal/encoder.h"
 #include "metal/plan.h"
+#include "mlx/allocator.h"
 #include "mlx/backend/metal/metal.h"
 
 namespace mlx_pooling {
@@ -38,6 +39,10 @@ void run(
 
 class MetalBackend : public Backend {
  public:
+  void allocate(array& output) const override {
+    output.set_data(mlx::core::allocator::malloc(output.nbytes()));
+  }
+
   void max_pool(
       const Geometry& geometry,
       const array& x,

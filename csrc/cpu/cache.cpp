@@ -1,0 +1,69 @@
+#include "cpu/cache.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace mlx_pooling::cpu {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// One value, as the system shows it; T{} where there is none.
+template <typename T>
+T read(const fs::path& file) {
+  T value{};
+  std::ifstream(file) >> value;
+  return value;
+}
+
+fs::path last_level(const fs::path& cpu) {
+  fs::path last;
+  int last_level = 0;
+  for (int index = 0;; ++index) {
+    auto cache = fs::path("cache") / ("index" + std::to_string(index));
+    auto level = read<int>(cpu / cache / "level");
+    if (level == 0) {
+      return last;
+    }
+    if (level > last_level) {
+      last_level = level;
+      last = cache;
+    }
+  }
+}
+
+int64_t system_bytes() {
+  const fs::path cpus = "/sys/devices/system/cpu";
+  auto last = last_level(cpus / "cpu0");
+  if (last.empty()) {
+    return 0;
+  }
+  // Each is named by the CPUs that share it.
+  std::set<std::string> caches;
+  for (int cpu = 0;; ++cpu) {
+    auto cache = cpus / ("cpu" + std::to_string(cpu)) / last;
+    auto shared_by = read<std::string>(cache / "shared_cpu_list");
+    if (shared_by.empty()) {
+      break;
+    }
+    caches.insert(shared_by);
+  }
+  auto kilobytes = read<int64_t>(cpus / "cpu0" / last / "size");
+  return static_cast<int64_t>(caches.size()) * kilobytes * 1024;
+}
+
+} // namespace
+
+int64_t last_level_cache_bytes() {
+  static const int64_t bytes = [] {
+    const char* given = std::getenv("MLX_POOLING_CACHE_BYTES");
+    return given ? std::atoll(given) : system_bytes();
+  }();
+  return bytes;
+}
+
+} // namespace mlx_pooling::cpu
