@@ -18,13 +18,21 @@ class AvgEnds {
   static constexpr bool kDivided = std::is_floating_point_v<Value>;
 
   explicit AvgEnds(const AvgTask& task)
-      : task_(task), uniform_(divisor_at<Value>(task.divisor, 0, 0, 0)) {}
+      : task_(task),
+        reads_by_position_(
+            kDivided && task.adjoint && !task.divisor.is_uniform),
+        writes_by_position_(
+            kDivided && !task.adjoint && !task.divisor.is_uniform),
+        around_caches_(task.around_caches),
+        divisor_of_all_(
+            reads_by_position_ ? Value{1}
+                               : divisor_at<Value>(task.divisor, 0, 0, 0)) {}
 
   bool reads_by_position() const {
-    return kDivided && task_.adjoint && !task_.divisor.is_uniform;
+    return reads_by_position_;
   }
   bool writes_by_position() const {
-    return kDivided && !task_.adjoint && !task_.divisor.is_uniform;
+    return writes_by_position_;
   }
 
   MLX_POOLING_INLINE void read(
@@ -35,7 +43,7 @@ class AvgEnds {
       Value* values) const {
     auto* x =
         static_cast<const T*>(task_.from) + position * task_.channels + at;
-    auto divisor = reads_by_position() ? divisor_of(position) : Value{1};
+    auto divisor = reads_by_position_ ? divisor_of(position) : Value{1};
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
@@ -53,29 +61,29 @@ class AvgEnds {
     return Op::template of<L>(load<L>(x));
   }
 
-  // The same of a row of windows, for ColumnByColumn.
+  MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
+    return reads_by_position_
+        ? divisor_at<Value>(task_.divisor, row.d, row.h, w)
+        : Value{1};
+  }
+
   template <int L>
-  MLX_POOLING_INLINE auto
-  read_cell(int64_t at, const LinkedRow& row, int64_t w) const {
+  MLX_POOLING_INLINE auto read_cell(int64_t at, Value divisor) const {
     auto value = load<L>(static_cast<const T*>(task_.from) + at);
-    if (reads_by_position()) {
-      value /= divisor_at<Value>(task_.divisor, row.d, row.h, w);
-    }
-    return Op::template of<L>(value);
+    return Op::template of<L>(reads_by_position_ ? value / divisor : value);
+  }
+
+  MLX_POOLING_INLINE Value writing(int64_t d, int64_t h, int64_t w) const {
+    return writes_by_position_ ? divisor_at<Value>(task_.divisor, d, h, w)
+                               : divisor_of_all_;
   }
 
   template <int L, typename Cell>
   MLX_POOLING_INLINE void write_cell(
-      int64_t at,
-      uintptr_t ahead,
-      const Cell& cell,
-      int64_t d,
-      int64_t h,
-      int64_t w) const {
-    auto divisor = writes_by_position()
-        ? divisor_at<Value>(task_.divisor, d, h, w)
-        : divisor_of_all();
-    store_cell<L>(at, ahead, cell, divisor);
+      int64_t at, uintptr_t ahead, const Cell& cell, Value divisor) const {
+    auto* y = static_cast<T*>(task_.to) + at;
+    auto average = kDivided ? cell.value / divisor : cell.value;
+    store_result(y, stored<T, L>(average), ahead, around_caches_);
   }
 
   template <typename Cells>
@@ -83,28 +91,14 @@ class AvgEnds {
       int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
       const {
     auto first = position * task_.channels + at;
-    auto divisor =
-        writes_by_position() ? divisor_of(position) : divisor_of_all();
+    auto divisor = writes_by_position_ ? divisor_of(position) : divisor_of_all_;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          store_cell<L>(first + j, ahead, cells(lanes, j), divisor);
+          write_cell<L>(first + j, ahead, cells(lanes, j), divisor);
         });
   }
 
  private:
-  template <int L, typename Cell>
-  MLX_POOLING_INLINE void store_cell(
-      int64_t at, uintptr_t ahead, const Cell& cell, Value divisor) const {
-    auto* y = static_cast<T*>(task_.to) + at;
-    auto average = kDivided ? cell.value / divisor : cell.value;
-    store_result(y, stored<T, L>(average), ahead, task_.around_caches);
-  }
-
-  // Where windows are not divided one by one.
-  Value divisor_of_all() const {
-    return reads_by_position() ? Value{1} : uniform_;
-  }
-
   Value divisor_of(int64_t position) const {
     auto& factors = task_.divisor.factors;
     int64_t height = factors[1].size();
@@ -118,7 +112,10 @@ class AvgEnds {
   static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;
 
   const AvgTask& task_;
-  Value uniform_;
+  bool reads_by_position_;
+  bool writes_by_position_;
+  bool around_caches_;
+  Value divisor_of_all_; // where sums are not divided by position
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -50,9 +50,9 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
 // Reduces the columns of a row of windows, each once: those that neighbours,
 // one position apart, have in common stay in registers. `Ends` has
 //
-//   read_cell(at, row, w): the cell of the L elements from `at` on
-//   write_cell(at, ahead, cell, d, h, w): stores the L results from `at` on,
-//     of that position
+//   reading(row, w): what the elements of that position have in common
+//   read_cell(at, common): the cell of L of them, from `at` on
+//   writing(d, h, w), write_cell(at, ahead, cell, common): the same of results
 template <typename Ends, int K>
 class ColumnByColumn {
  public:
@@ -110,6 +110,7 @@ class ColumnByColumn {
     }
     for (auto i = begin; i < end; ++i) {
       next();
+      auto common = ends_.writing(walk.d(), walk.h(), walk.w() + (i - begin));
       for (int u = 0; u < U; ++u) {
         auto cell = columns[0][u];
         for (int k = 1; k < K; ++k) {
@@ -117,8 +118,7 @@ class ColumnByColumn {
               cell, Op::template moved<kLanes>(columns[k][u], k));
         }
         auto at = i * channels_ + c + u * kLanes;
-        ends_.template write_cell<kLanes>(
-            at, ahead, cell, walk.d(), walk.h(), walk.w() + (i - begin));
+        ends_.template write_cell<kLanes>(at, ahead, cell, common);
       }
     }
     if constexpr (Op::kWatched) {
@@ -139,8 +139,9 @@ class ColumnByColumn {
     bool is_first = true;
     walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
       auto at = (walk.plane() + row.spatial + w) * channels_ + c;
+      auto common = ends_.reading(row, w);
       for (int u = 0; u < U; ++u) {
-        auto cell = ends_.template read_cell<kLanes>(at + u * kLanes, row, w);
+        auto cell = ends_.template read_cell<kLanes>(at + u * kLanes, common);
         if constexpr (Op::kWatched) {
           watch.see(cell.value, u);
         }

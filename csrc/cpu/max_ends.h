@@ -95,11 +95,14 @@ class MaxEnds {
     saw_nan_ |= saw_nan;
   }
 
+  MLX_POOLING_INLINE int64_t reading(const LinkedRow& row, int64_t) const {
+    return row.tap;
+  }
+
   template <int L>
-  MLX_POOLING_INLINE auto
-  read_cell(int64_t at, const LinkedRow& row, int64_t) const {
+  MLX_POOLING_INLINE auto read_cell(int64_t at, int64_t tap) const {
     auto value = flip<L>(load<L>(static_cast<const T*>(task_.from) + at));
-    return Op::template moved<L>(Op::template of<L>(value), row.tap);
+    return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
   // Whether a NaN was read that the rule is not for.
@@ -114,21 +117,19 @@ class MaxEnds {
     auto first = position * task_.channels + at;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          store_cell<L>(first + j, ahead, cells(lanes, j));
+          write_cell<L>(first + j, ahead, cells(lanes, j), {});
         });
   }
 
-  template <int L, typename Cell>
-  MLX_POOLING_INLINE void write_cell(
-      int64_t at, uintptr_t ahead, const Cell& cell, int64_t, int64_t, int64_t)
-      const {
-    store_cell<L>(at, ahead, cell);
+  struct Nothing {};
+
+  MLX_POOLING_INLINE Nothing writing(int64_t, int64_t, int64_t) const {
+    return {};
   }
 
- private:
   template <int L, typename Cell>
   MLX_POOLING_INLINE void
-  store_cell(int64_t at, uintptr_t ahead, const Cell& cell) const {
+  write_cell(int64_t at, uintptr_t ahead, const Cell& cell, Nothing) const {
     auto* y = static_cast<T*>(task_.to) + at;
     auto bits = stored_exactly<T, L>(flip<L>(cell.value));
     store_result(y, bits, ahead, task_.around_caches);
@@ -137,6 +138,7 @@ class MaxEnds {
     }
   }
 
+ private:
   template <int L, typename V>
   MLX_POOLING_INLINE V flip(V value) const {
     return flipped(value, broadcast<Flip, L>(flip_));
