@@ -46,11 +46,11 @@ struct Cost {
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 0.021, 0.5};
+      return {3.5, 0.52, 0.0195, 0.5};
     case Reduction::winner:
       return {5.5, 0.75, 0.036, 0.7};
     default:
-      return {3, 0.55, 0.030, 0.3};
+      return {3, 0.55, 0.0195, 0.3};
   }
 }
 
@@ -73,7 +73,7 @@ constexpr double kUncached = 0.42;
 // So many, of blocks of channels that a sweep over depth keeps, the second.
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
-constexpr double kUncachedCells = 1.6;
+constexpr double kUncachedCells = 1.05;
 // Windows of several planes read these from there.
 constexpr double kPlanes = 1.5;
 constexpr double kSplit = 1.4; // where a unit reads some of the channels
