@@ -324,7 +324,8 @@ MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes = kAheadBytes) {
 // Stores an aligned vector around the caches, if there is an instruction for
 // it.
 template <typename Bits>
-MLX_POOLING_INLINE bool stored_around_caches(void* to, const Bits& bits) {
+MLX_POOLING_INLINE bool
+stored_around_caches(void* to, [[maybe_unused]] const Bits& bits) {
   if (reinterpret_cast<uintptr_t>(to) % sizeof(Bits) != 0) {
     return false;
   }
