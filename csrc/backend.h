@@ -1,6 +1,7 @@
 #pragma once
 
 #include "geometry.h"
+#include "mlx/allocator.h"
 #include "mlx/array.h"
 #include "mlx/stream.h"
 
@@ -16,7 +17,9 @@ class Backend {
 
   virtual ~Backend() = default;
 
-  virtual void allocate(array& output) const = 0;
+  virtual void allocate(array& output) const {
+    output.set_data(mlx::core::allocator::malloc(output.nbytes()));
+  }
 
   // `offsets` may be null.
   virtual void max_pool(

@@ -2,7 +2,6 @@
 
 #include "metal/encoder.h"
 #include "metal/plan.h"
-#include "mlx/allocator.h"
 #include "mlx/backend/metal/metal.h"
 
 namespace mlx_pooling {
@@ -39,10 +38,6 @@ void run(
 
 class MetalBackend : public Backend {
  public:
-  void allocate(array& output) const override {
-    output.set_data(mlx::core::allocator::malloc(output.nbytes()));
-  }
-
   void max_pool(
       const Geometry& geometry,
       const array& x,
