@@ -26,22 +26,6 @@ MLX_POOLING_INLINE Vec<A, L> kept(Vec<A, L> v, Mask mask) {
   return bits_as<Vec<A, L>>(decltype(bits)(bits_as<decltype(bits)>(v) & bits));
 }
 
-// total + v where a == b.
-template <typename T, int L, typename V>
-MLX_POOLING_INLINE auto sum_where_equal(
-    Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
-#if defined(__AVX512BW__)
-  if constexpr (
-      std::is_same_v<Arithmetic<T>, float> && L == 16 && sizeof(V) == 16) {
-    auto mask = _mm_cmpeq_epi8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b));
-    auto sums = bits_as<__m512>(total);
-    return bits_as<Vec<float, L>>(
-        _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
-  }
-#endif
-  return sum<T>(total, kept<Arithmetic<T>, L>(v, a == b));
-}
-
 // mask ? a : b. Of single elements without a branch, which nothing predicts.
 template <int L, typename Mask, typename V>
 MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {
@@ -53,6 +37,63 @@ MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {
   } else {
     return mask ? a : b;
   }
+}
+
+// Whether there is an instruction that adds L of T where a mask is set, which
+// comparing L bytes gives.
+#if defined(__AVX512BW__)
+template <typename T, int L>
+inline constexpr bool adds_under_mask =
+    std::is_same_v<Arithmetic<T>, float> && L == 16;
+
+MLX_POOLING_INLINE Vec<float, 16>
+sum_under_mask(Vec<float, 16> total, Vec<float, 16> v, __mmask16 mask) {
+  auto sums = bits_as<__m512>(total);
+  return bits_as<Vec<float, 16>>(
+      _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
+}
+#else
+template <typename T, int L>
+inline constexpr bool adds_under_mask = false;
+#endif
+
+// total + v where a == b.
+template <typename T, int L, typename V>
+MLX_POOLING_INLINE auto sum_where_equal(
+    Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
+#if defined(__AVX512BW__)
+  if constexpr (adds_under_mask<T, L> && sizeof(V) == L) {
+    return sum_under_mask(
+        total, v,
+        _mm_cmpeq_epi8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+  }
+#endif
+  return sum<T>(total, kept<Arithmetic<T>, L>(v, a == b));
+}
+
+// total + v where a < b, of unsigned a and b.
+template <typename T, int L, typename V>
+MLX_POOLING_INLINE auto
+sum_where_less(Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
+#if defined(__AVX512BW__)
+  if constexpr (adds_under_mask<T, L> && sizeof(V) == L) {
+    return sum_under_mask(
+        total, v,
+        _mm_cmplt_epu8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+  }
+#endif
+  return sum<T>(total, kept<Arithmetic<T>, L>(v, a < b));
+}
+
+// The smaller of unsigned integers.
+template <int L, typename V>
+MLX_POOLING_INLINE V smaller(V a, V b) {
+#if defined(__SSE2__)
+  if constexpr (sizeof(V) == 16 && L == 16) {
+    return bits_as<V>(_mm_min_epu8(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+  }
+#endif
+  return chosen<L>(a < b, a, b);
 }
 
 // Flipping these bits reverses the order of T's values, so that the minimum is

@@ -6,9 +6,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// Each input adds up the cotangents of the windows it won. A window hands out
-// what it has when its row comes to it: totals of the inputs that neighbouring
-// windows have in common stay in registers.
+// Each input adds up the cotangents of the windows it won. Those of the same
+// columns that find their winner in the same row find the same one there: they
+// are added up first, and then handed out. Totals of the inputs that
+// neighbouring windows have in common stay in registers.
 template <typename T, int K>
 class CollectByColumn {
  public:
@@ -27,7 +28,13 @@ class CollectByColumn {
  private:
   using A = Arithmetic<T>;
   static constexpr int kLanes = kFullLanes<A>;
-  static constexpr int kMost = kRegisters / K;
+  // Where a row's winner is. In bytes, if comparing them gives a mask.
+  using Lane = std::conditional_t<
+      adds_under_mask<T, kLanes>,
+      uint8_t,
+      OffsetLane<A, uint8_t>>;
+  using Column = Vec<Lane, kLanes>;
+  static constexpr int kMost = kRegisters / (K + 2);
 
   template <int U>
   void collect(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
@@ -36,23 +43,33 @@ class CollectByColumn {
     auto* dy = static_cast<const T*>(task_.from) + walk.plane() * channels_ + c;
     auto* offsets = static_cast<const uint8_t*>(task_.offsets) +
         walk.plane() * channels_ + c;
+    const auto none = broadcast<Lane, kLanes>(K);
     Vec<A, kLanes> totals[K][U] = {};
     auto w = walk.w() + *width_.origin;
     for (auto i = begin + 1 - K; i < end; ++i, ++w) {
       if (w >= 0 && w < width_.other_size) {
+        Vec<A, kLanes> sums[U] = {};
+        Column columns[U];
+        std::fill_n(columns, U, none);
         walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
           auto at = (row.spatial + w) * channels_;
+          auto first = broadcast<Lane, kLanes>(static_cast<Lane>(row.tap));
           for (int u = 0; u < U; ++u) {
             auto share = load<kLanes>(dy + at + u * kLanes);
             auto winner = load<kLanes>(offsets + at + u * kLanes);
-            for (int k = 0; k < K; ++k) {
-              totals[k][u] = sum_where_equal<T, kLanes>(
-                  totals[k][u], share, winner,
-                  broadcast<uint8_t, kLanes>(
-                      static_cast<uint8_t>(row.tap + k)));
-            }
+            // Of winners of other rows, this wraps round to K or more.
+            Column column = resize<Lane, kLanes>(winner) - first;
+            sums[u] = sum_where_less<T, kLanes>(sums[u], share, column, none);
+            columns[u] = smaller<kLanes>(column, columns[u]);
           }
         });
+        for (int u = 0; u < U; ++u) {
+          for (int k = 0; k < K; ++k) {
+            totals[k][u] = sum_where_equal<T, kLanes>(
+                totals[k][u], sums[u], columns[u],
+                broadcast<Lane, kLanes>(static_cast<Lane>(k)));
+          }
+        }
         auto newest = (walk.last_row() + w) * channels_;
         for (int u = 0; u < U; ++u) {
           fetch_ahead<kLanes>(dy + newest + u * kLanes, ahead * sizeof(T));
