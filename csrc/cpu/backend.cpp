@@ -101,9 +101,14 @@ void spread(
       choice.method == cpu::Method::spread ? one_by_one : side_by_side);
 }
 
-bool is_larger_than_caches(const array& a) {
-  auto caches = cpu::last_level_cache_bytes();
-  return caches > 0 && static_cast<int64_t>(a.nbytes()) > caches;
+// Whether to store a result around the caches: one that they cannot hold, if a
+// position's channels make up whole lines, since parts of one are slow.
+bool goes_around_caches(const array& result, int64_t channels) {
+  constexpr int64_t kLine = 64;
+  auto most = cpu::most_cached_bytes();
+  auto position_bytes = channels * static_cast<int64_t>(result.itemsize());
+  return most > 0 && static_cast<int64_t>(result.nbytes()) > most &&
+      position_bytes % kLine == 0;
 }
 
 cpu::Task
@@ -115,7 +120,7 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       from.data<void>(),
       from.data<char>() + from.nbytes(),
       to.data<void>(),
-      is_larger_than_caches(to),
+      goes_around_caches(to, geometry.channels),
       std::nullopt,
       {}};
 }

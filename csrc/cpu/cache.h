@@ -4,8 +4,8 @@
 
 namespace mlx_pooling::cpu {
 
-// Of all last-level caches together: what the system tells, 0 where it does
-// not, or MLX_POOLING_CACHE_BYTES.
-int64_t last_level_cache_bytes();
+// Results of more bytes are stored around the caches; 0: none are. The
+// last-level caches together, or MLX_POOLING_CACHE_BYTES.
+int64_t most_cached_bytes();
 
 } // namespace mlx_pooling::cpu
