@@ -45,44 +45,30 @@ MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {
 template <typename T, int L>
 inline constexpr bool adds_under_mask =
     std::is_same_v<Arithmetic<T>, float> && L == 16;
-
-MLX_POOLING_INLINE Vec<float, 16>
-sum_under_mask(Vec<float, 16> total, Vec<float, 16> v, __mmask16 mask) {
-  auto sums = bits_as<__m512>(total);
-  return bits_as<Vec<float, 16>>(
-      _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
-}
 #else
 template <typename T, int L>
 inline constexpr bool adds_under_mask = false;
 #endif
 
-// total + v where a == b.
-template <typename T, int L, typename V>
-MLX_POOLING_INLINE auto sum_where_equal(
-    Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
-#if defined(__AVX512BW__)
-  if constexpr (adds_under_mask<T, L> && sizeof(V) == L) {
-    return sum_under_mask(
-        total, v,
-        _mm_cmpeq_epi8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b)));
-  }
-#endif
-  return sum<T>(total, kept<Arithmetic<T>, L>(v, a == b));
-}
+enum class Where { equal, less };
 
-// total + v where a < b, of unsigned a and b.
-template <typename T, int L, typename V>
+// total + v where unsigned a and b compare so.
+template <typename T, Where kWhere, int L, typename V>
 MLX_POOLING_INLINE auto
-sum_where_less(Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
+sum_where(Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
 #if defined(__AVX512BW__)
   if constexpr (adds_under_mask<T, L> && sizeof(V) == L) {
-    return sum_under_mask(
-        total, v,
-        _mm_cmplt_epu8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+    constexpr auto kComparison =
+        kWhere == Where::equal ? _MM_CMPINT_EQ : _MM_CMPINT_LT;
+    auto mask = _mm_cmp_epu8_mask(
+        bits_as<__m128i>(a), bits_as<__m128i>(b), kComparison);
+    auto sums = bits_as<__m512>(total);
+    return bits_as<Vec<float, L>>(
+        _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
   }
 #endif
-  return sum<T>(total, kept<Arithmetic<T>, L>(v, a < b));
+  auto mask = kWhere == Where::equal ? a == b : a < b;
+  return sum<T>(total, kept<Arithmetic<T>, L>(v, mask));
 }
 
 // The smaller of unsigned integers.

@@ -59,13 +59,14 @@ class CollectByColumn {
             auto winner = load<kLanes>(offsets + at + u * kLanes);
             // Of winners of other rows, this wraps round to K or more.
             Column column = resize<Lane, kLanes>(winner) - first;
-            sums[u] = sum_where_less<T, kLanes>(sums[u], share, column, none);
+            sums[u] =
+                sum_where<T, Where::less, kLanes>(sums[u], share, column, none);
             columns[u] = smaller<kLanes>(column, columns[u]);
           }
         });
         for (int u = 0; u < U; ++u) {
           for (int k = 0; k < K; ++k) {
-            totals[k][u] = sum_where_equal<T, kLanes>(
+            totals[k][u] = sum_where<T, Where::equal, kLanes>(
                 totals[k][u], sums[u], columns[u],
                 broadcast<Lane, kLanes>(static_cast<Lane>(k)));
           }
