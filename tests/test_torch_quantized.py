@@ -14,9 +14,10 @@ from support import geometry
 
 torch = pytest.importorskip("torch")
 
+CPU = torch.backends.cpu.get_cpu_capability()
 pytestmark = [
     pytest.mark.skipif(
-        torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"),
+        CPU not in ("AVX2", "AVX512"),
         reason="PyTorch's kernels for other processors take ties differently",
     ),
     # It means to move quantization to another package.
@@ -33,7 +34,7 @@ DTYPES = {
 EACH_DTYPE = pytest.mark.parametrize("dtype", DTYPES)
 SCALES = (0.25, 1.5, 0.1, 1 / 3, 0.007, 71.3)
 # PyTorch fills vectors with whole multiples of this many channels.
-VECTOR = 16
+VECTOR = 8 if CPU == "AVX2" else 16
 LAYOUTS = ("contiguous", "channels last")
 
 

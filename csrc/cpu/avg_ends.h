@@ -12,8 +12,9 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 template <typename T>
 class AvgEnds {
  public:
-  using Op = Sum<T>;
-  using Value = typename Op::Value;
+  using Stored = T;
+  using Value = Arithmetic<T>;
+  using Op = Sum<Value>;
   // Integers are only summed.
   static constexpr bool kDivided = std::is_floating_point_v<Value>;
 

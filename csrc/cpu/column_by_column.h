@@ -50,6 +50,7 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
 // Reduces the columns of a row of windows, each once: those that neighbours,
 // one position apart, have in common stay in registers. `Ends` has
 //
+//   Stored, Op: the type of elements, and what reduces them
 //   reading(row, w): what the elements of that position have in common
 //   read_cell(at, common): the cell of L of them, from `at` on
 //   writing(d, h, w), write_cell(at, ahead, cell, common): the same of results
@@ -76,7 +77,7 @@ class ColumnByColumn {
 
  private:
   using Op = typename Ends::Op;
-  using Stored = typename Op::Stored;
+  using Stored = typename Ends::Stored;
   static constexpr int kLanes = Op::kLanes;
   using Cell = typename Op::template Cell<kLanes>;
   using Watch = NanWatch<typename Op::Value, kLanes>;

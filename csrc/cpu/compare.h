@@ -82,21 +82,6 @@ MLX_POOLING_INLINE V smaller(V a, V b) {
   return chosen<L>(a < b, a, b);
 }
 
-// Flipping these bits reverses the order of T's values, so that the minimum is
-// the maximum of what is flipped.
-template <typename T>
-constexpr auto order_bits() {
-  using A = Arithmetic<T>;
-  using Bits = OffsetLane<A, uint8_t>;
-  if constexpr (std::is_same_v<T, Bool>) {
-    return Bits{1};
-  } else if constexpr (std::is_floating_point_v<A>) {
-    return Bits(Bits{1} << (8 * sizeof(A) - 1));
-  } else {
-    return Bits(~Bits{0});
-  }
-}
-
 template <typename V, typename Bits>
 MLX_POOLING_INLINE V flipped(V v, Bits bits) {
   return bits_as<V>(Bits(bits_as<Bits>(v) ^ bits));

@@ -43,26 +43,46 @@ void with_summed_type(Val dtype, Visit visit) {
   }
 }
 
+// The types that cotangents are added up in: signed integers as unsigned ones,
+// which makes no difference.
 template <typename Visit>
-void with_type(Val dtype, Visit visit) {
+void with_added_type(Val dtype, Visit visit) {
   switch (dtype) {
     case Val::bool_:
       return visit(Bool{});
+    case Val::int8:
     case Val::uint8:
       return visit(uint8_t{});
+    case Val::int16:
     case Val::uint16:
       return visit(uint16_t{});
+    case Val::int32:
     case Val::uint32:
       return visit(uint32_t{});
+    case Val::int64:
     case Val::uint64:
       return visit(uint64_t{});
+    default:
+      return with_float_type(dtype, visit);
+  }
+}
+
+// The types that elements are compared as (see flips.h).
+template <typename Visit>
+void with_compared_type(Val dtype, Visit visit) {
+  switch (dtype) {
+    case Val::bool_:
     case Val::int8:
+    case Val::uint8:
       return visit(int8_t{});
     case Val::int16:
+    case Val::uint16:
       return visit(int16_t{});
     case Val::int32:
+    case Val::uint32:
       return visit(int32_t{});
     case Val::int64:
+    case Val::uint64:
       return visit(int64_t{});
     default:
       return with_float_type(dtype, visit);

@@ -17,7 +17,7 @@ Divisor::Divisor(const Geometry& geometry) : is_uniform(true) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(MLX_POOLING_X86_64_LEVELS)
 
 namespace {
 

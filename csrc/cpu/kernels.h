@@ -126,7 +126,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)
-#if defined(__x86_64__)
+#if defined(MLX_POOLING_X86_64_LEVELS)
 MLX_POOLING_DECLARE_KERNELS(avx2)
 MLX_POOLING_DECLARE_KERNELS(avx512)
 #endif

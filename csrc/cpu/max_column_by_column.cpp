@@ -9,7 +9,7 @@ namespace {
 // not for that.
 template <int K, typename T, bool kTaps, Rule kRule>
 bool reduce(const MaxTask& task, int64_t begin, int64_t end) {
-  const MaxEnds<Compared<T>, kTaps, kRule> ends(task, flips<T>(task.minimum));
+  const MaxEnds<T, kTaps, kRule> ends(task);
   return ColumnByColumn<decltype(ends), K>(task, ends).run(begin, end);
 }
 
@@ -17,9 +17,9 @@ bool reduce(const MaxTask& task, int64_t begin, int64_t end) {
 
 void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   with_columns(task.links.axes[2].kernel, [&]<int K>() {
-    with_maximum(task, [&]<typename T, bool kTaps>() {
+    with_compared_type(task.dtype, [&]<typename T>(T) {
       for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
-        with_rule<T>([&]<Rule kRule>() {
+        with_rule<T>(task, [&]<bool kTaps, Rule kRule>() {
           return reduce<K, T, kTaps, kRule>(task, first, last);
         });
       });

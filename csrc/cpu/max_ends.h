@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cpu/dispatch.h"
+#include "cpu/flips.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
@@ -11,48 +12,15 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Unsigned integers are compared as signed ones, which they become when their
-// highest bit is flipped.
-template <typename T>
-using Compared = std::conditional_t<
-    std::is_integral_v<Arithmetic<T>>,
-    std::make_signed_t<OffsetLane<Arithmetic<T>, uint8_t>>,
-    T>;
-
-template <typename T>
-constexpr auto sign_bit() {
-  using Bits = decltype(order_bits<T>());
-  return Bits(Bits{1} << (8 * sizeof(Bits) - 1));
-}
-
-// What to flip on the way in and out.
-template <typename T>
-auto flips(bool minimum) {
-  auto bits = order_bits<T>();
-  bits = minimum ? bits : 0;
-  if constexpr (std::is_unsigned_v<Arithmetic<T>>) {
-    bits ^= sign_bit<T>();
-  }
-  return bits;
-}
-
-// Calls reduce<T, kTaps>() for what the task is of.
-template <typename Reduce>
-void with_maximum(const MaxTask& task, Reduce reduce) {
-  with_type(task.dtype, [&]<typename T>(T) {
-    task.offsets ? reduce.template operator()<T, true>()
-                 : reduce.template operator()<T, false>();
-  });
-}
-
-// Calls reduce<kRule>() for the fast rule and, if that says that there is a
-// NaN, for the exact one.
+// Calls reduce<kTaps, kRule>() for the fast rule and, if that says that there is
+// a NaN, for the exact one, which is rare enough to find taps nobody asks for.
 template <typename T, typename Reduce>
-void with_rule(Reduce reduce) {
-  bool is_done = reduce.template operator()<Rule::fast>();
+void with_rule(const MaxTask& task, Reduce reduce) {
+  bool is_done = task.offsets ? reduce.template operator()<true, Rule::fast>()
+                              : reduce.template operator()<false, Rule::fast>();
   if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
     if (!is_done) {
-      reduce.template operator()<Rule::exact>();
+      reduce.template operator()<true, Rule::exact>();
     }
   }
 }
@@ -62,10 +30,10 @@ void with_rule(Reduce reduce) {
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:
-  using Op = Max<T, kTaps, kRule>;
-  using Flip = decltype(order_bits<T>());
+  using Stored = T;
+  using Op = Max<Arithmetic<T>, kTaps, kRule>;
 
-  MaxEnds(const MaxTask& task, Flip flip) : task_(task), flip_(flip) {}
+  explicit MaxEnds(const MaxTask& task) : task_(task), flip_(flips<T>(task)) {}
 
   static constexpr bool reads_by_position() {
     return false;
@@ -134,14 +102,16 @@ class MaxEnds {
     auto bits = stored_exactly<T, L>(flip<L>(cell.value));
     store_result(y, bits, ahead, task_.around_caches);
     if constexpr (kTaps) {
-      write_taps<L>(at, cell.tap);
+      if (kRule == Rule::fast || task_.offsets) {
+        write_taps<L>(at, cell.tap);
+      }
     }
   }
 
  private:
   template <int L, typename V>
   MLX_POOLING_INLINE V flip(V value) const {
-    return flipped(value, broadcast<Flip, L>(flip_));
+    return flipped(value, broadcast<Flip<T>, L>(flip_));
   }
 
   template <int L, typename V>
@@ -162,7 +132,7 @@ class MaxEnds {
   }
 
   const MaxTask& task_;
-  Flip flip_;
+  Flip<T> flip_;
   bool saw_nan_ = false;
 };
 

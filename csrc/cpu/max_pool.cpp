@@ -2,6 +2,7 @@
 
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
+#include "cpu/flips.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/walk.h"
@@ -16,7 +17,7 @@ class Maxima {
  public:
   explicit Maxima(const MaxTask& task)
       : task_(task),
-        flip_(broadcast<Bits, L>(task.minimum ? order_bits<T>() : 0)) {}
+        flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
 
   void run(int64_t begin, int64_t end) const {
     Walk walk(task_.links, begin);
@@ -32,7 +33,6 @@ class Maxima {
 
  private:
   using A = Arithmetic<T>;
-  using Bits = decltype(order_bits<T>());
   static constexpr bool kOffsets = !std::is_void_v<Offset>;
   using Stored = std::conditional_t<kOffsets, Offset, uint8_t>;
   using Lane = OffsetLane<A, Stored>;
@@ -96,13 +96,13 @@ class Maxima {
   }
 
   const MaxTask& task_;
-  const Vec<Bits, L> flip_;
+  const Vec<Flip<T>, L> flip_;
 };
 
 } // namespace
 
 void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
+  with_compared_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
         Maxima<T, void, L>(task).run(begin, end);

@@ -46,7 +46,7 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
+  with_added_type(task.dtype, [&]<typename T>(T) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;
       with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {

@@ -226,7 +226,7 @@ class HandOut {
 } // namespace
 
 void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
+  with_added_type(task.dtype, [&]<typename T>(T) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       HandOut<T, Offset> hand_out(task);
       for (auto u = begin; u < end; ++u) {

@@ -102,7 +102,7 @@ class CollectByColumn {
 void max_scatter_column_by_column(
     const MaxTask& task, int64_t begin, int64_t end) {
   with_columns(task.links.axes[2].kernel, [&]<int K>() {
-    with_type(task.dtype, [&]<typename T>(T) {
+    with_added_type(task.dtype, [&]<typename T>(T) {
       const CollectByColumn<T, K> columns(task);
       for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
         columns.run(first, last);

@@ -1,5 +1,6 @@
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
+#include "cpu/flips.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
@@ -9,11 +10,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// What a window without taps has.
+// The bits to flip once an element is widened, which repeats its highest bit.
 template <typename T>
-Arithmetic<T> identity_of(bool minimum) {
-  auto lowest_value = lowest<Arithmetic<T>>();
-  return minimum ? flipped(lowest_value, order_bits<T>()) : lowest_value;
+Flip<Wide<T>> wide_flips(const MaxTask& task) {
+  return std::make_signed_t<Flip<T>>(flips<T>(task));
 }
 
 // The maximum of each window and, unless Offset is void, which tap it is.
@@ -22,8 +22,7 @@ class GroupedMaxima {
  public:
   explicit GroupedMaxima(const MaxTask& task)
       : task_(task),
-        flip_(broadcast<Bits, L>(task.minimum ? order_bits<A>() : Bits{0})),
-        identity_(identity_of<T>(task.minimum)),
+        flip_(broadcast<Flip<A>, L>(wide_flips<T>(task))),
         places_(task),
         ahead_(rows_ahead_bytes<T>(task)) {}
 
@@ -40,7 +39,6 @@ class GroupedMaxima {
 
  private:
   using A = Wide<T>;
-  using Bits = decltype(order_bits<A>());
   using Tap = OffsetLane<A, uint32_t>;
   static constexpr bool kOffsets = !std::is_void_v<Offset>;
 
@@ -52,7 +50,7 @@ class GroupedMaxima {
     const auto flip = flip_;
     auto* end = static_cast<const T*>(task_.from_end);
     auto* x = static_cast<const T*>(task_.from) + walk.plane() * channels;
-    auto best = flipped(broadcast<A, L>(identity_), flip);
+    auto best = broadcast<A, L>(lowest<Arithmetic<T>>());
     // One without valid taps has the top value.
     auto best_tap =
         broadcast<Tap, L>(walk.unlinked() ? ~Tap{0} : Tap(walk.first_tap()));
@@ -101,8 +99,7 @@ class GroupedMaxima {
   }
 
   const MaxTask& task_;
-  const Vec<Bits, L> flip_;
-  const A identity_;
+  const Vec<Flip<A>, L> flip_;
   const GroupPlaces<A, L> places_;
   const uintptr_t ahead_;
 };
@@ -121,7 +118,7 @@ int bytes_side_by_side() {
 }
 
 void max_side_by_side(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
+  with_compared_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       return reduce<kGroupLanes<T>, T, void>(task, begin, end);
     }

@@ -11,8 +11,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // covered by vectors of a quarter, or one by one.
 template <int L, typename Visit>
 MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
-  if (count < L) {
-    return for_each_lane<(L > 4 ? L / 4 : 1)>(count, visit);
+  if constexpr (L > 1) {
+    if (count < L) {
+      return for_each_lane<(L > 4 ? L / 4 : 1)>(count, visit);
+    }
   }
   int64_t i = 0;
   for (; i + L <= count; i += L) {

@@ -12,10 +12,9 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-template <typename T>
+template <typename V>
 struct Sum {
-  using Stored = T;
-  using Value = Arithmetic<T>;
+  using Value = V;
   using Lane = Value;
   static constexpr int kLanes = kVectorBytes / sizeof(Value);
   static constexpr int kCellVectors = 1;
@@ -94,10 +93,9 @@ struct Sum {
 // The maximum; with taps, also which tap it is: the last NaN, else the first of
 // the largest. Taps count modulo 2^n in their lanes, so that a tap of a window
 // can be kept as one of the whole input until the window's start is subtracted.
-template <typename T, bool kTaps, Rule kRule>
+template <typename V, bool kTaps, Rule kRule>
 struct Max {
-  using Stored = T;
-  using Value = Arithmetic<T>;
+  using Value = V;
   using Tap = OffsetLane<Value, uint32_t>;
   using Lane = std::conditional_t<kTaps, Tap, Value>;
   static constexpr int kLanes = kVectorBytes / sizeof(Lane);

@@ -8,7 +8,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // Reduces each window a row at a time, for large windows that share little:
 // the taps of a row are read side by side, channel after channel, and a sum is
 // that of its rows' sums rather than of one long chain. `Ends` as for Sweep.
-template <typename Op, typename Ends>
+template <typename Ends>
 class RowByRow {
  public:
   RowByRow(const Links& links, int64_t channels, const Ends& ends)
@@ -22,6 +22,7 @@ class RowByRow {
   }
 
  private:
+  using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
 
   void run(const Tiling::Unit& unit) {

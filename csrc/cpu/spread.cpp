@@ -71,7 +71,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
+  with_added_type(task.dtype, [&]<typename T>(T) {
     using Lane = OffsetLane<Arithmetic<T>, SpreadOffset>;
     with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
       spread_to_winners<T, L>(task, begin, end);

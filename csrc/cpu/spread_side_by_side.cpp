@@ -143,7 +143,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void max_spread_side_by_side(const MaxTask& task, int64_t begin, int64_t end) {
-  with_type(task.dtype, [&]<typename T>(T) {
+  with_added_type(task.dtype, [&]<typename T>(T) {
     spread_to_winners<kGroupLanes<T>, T>(task, begin, end);
   });
 }

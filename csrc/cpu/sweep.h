@@ -21,9 +21,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 //     positions must not be read or written in one
 //
 // where position is a row-major index of the whole array.
-template <typename Op, typename Ends>
+template <typename Ends>
 class Sweep {
  public:
+  using Op = typename Ends::Op;
   using Cells = typename Op::Cells;
 
   Sweep(const Links& links, int64_t channels, Ends& ends)
@@ -88,7 +89,7 @@ class Sweep {
   // nothing is asked for until the next. Positions of a block that is not all
   // channels lie apart.
   uintptr_t ahead() const {
-    constexpr int64_t kSize = sizeof(typename Op::Stored);
+    constexpr int64_t kSize = sizeof(typename Ends::Stored);
     auto positions = positions_ahead(block_.size() * kSize);
     return block_.size() < channels_ ? positions * channels_ * kSize
                                      : 2 * kAheadBytes;
