@@ -29,8 +29,8 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
                   : share / divisor_at<A>(task.divisor, o.d, o.h, o.w);
             }
           });
+          fetch_lines_ahead<U * L * sizeof(T)>(newest + c);
           for (int u = 0; u < U; ++u) {
-            fetch_ahead<L>(newest + c + u * L);
             auto sum = IsUniform ? total[u] / uniform : total[u];
             store_result(
                 dx + c + u * L, stored<T, L>(sum), kAheadBytes,

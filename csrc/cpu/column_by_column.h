@@ -152,9 +152,7 @@ class ColumnByColumn {
       is_first = false;
     });
     auto newest = (walk.plane() + walk.last_row() + w) * channels_ + c;
-    for (int u = 0; u < U; ++u) {
-      fetch_ahead<kLanes>(from_ + newest + u * kLanes, ahead);
-    }
+    fetch_all_ahead<U * kLanes * sizeof(Stored)>(from_ + newest, ahead);
   }
 
   const Links& links_;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cpu/dispatch.h"
 #include "cpu/kernels.h"
-#include "cpu/vec.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 

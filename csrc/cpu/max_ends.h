@@ -12,8 +12,9 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Calls reduce<kTaps, kRule>() for the fast rule and, if that says that there is
-// a NaN, for the exact one, which is rare enough to find taps nobody asks for.
+// Calls reduce<kTaps, kRule>() for the fast rule and, if that says that there
+// is a NaN, for the exact one, which is rare enough to find taps nobody asks
+// for.
 template <typename T, typename Reduce>
 void with_rule(const MaxTask& task, Reduce reduce) {
   bool is_done = task.offsets ? reduce.template operator()<true, Rule::fast>()

@@ -16,8 +16,7 @@ template <typename T, typename Offset, int L>
 class Maxima {
  public:
   explicit Maxima(const MaxTask& task)
-      : task_(task),
-        flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
+      : task_(task), flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
 
   void run(int64_t begin, int64_t end) const {
     Walk walk(task_.links, begin);

@@ -32,9 +32,10 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
                   load<L>(offsets + o + u * L), tap);
             }
           });
+          fetch_lines_ahead<U * L * sizeof(T)>(dy + newest + c);
+          fetch_all_ahead<U * L * sizeof(Offset)>(
+              offsets + newest + c, kAheadBytes);
           for (int u = 0; u < U; ++u) {
-            fetch_ahead<L>(dy + newest + c + u * L);
-            fetch_ahead<64>(offsets + newest + c + u * L);
             store_result(
                 dx + c + u * L, stored<T, L>(total[u]), kAheadBytes,
                 task.around_caches);

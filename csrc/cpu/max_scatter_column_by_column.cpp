@@ -72,9 +72,7 @@ class CollectByColumn {
           }
         }
         auto newest = (walk.last_row() + w) * channels_;
-        for (int u = 0; u < U; ++u) {
-          fetch_ahead<kLanes>(dy + newest + u * kLanes, ahead * sizeof(T));
-        }
+        fetch_all_ahead<U * kLanes * sizeof(T)>(dy + newest, ahead * sizeof(T));
         fetch_ahead<64>(offsets + newest, ahead);
       }
       for (int u = 0; u < U; ++u) {

@@ -10,8 +10,7 @@ template <typename T, bool kTaps, Rule kRule>
 bool sweep_unit(const MaxTask& task, int64_t unit) {
   using Ends = MaxEnds<T, kTaps, kRule>;
   Ends ends(task);
-  Sweep<Ends>(task.links, task.channels, ends)
-      .run(*task.tiling, unit);
+  Sweep<Ends>(task.links, task.channels, ends).run(*task.tiling, unit);
   return !ends.saw_nan();
 }
 

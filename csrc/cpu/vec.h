@@ -312,6 +312,27 @@ fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {
   }
 }
 
+// The same for many bytes, which follow those that are asked for before: the
+// line that those end in is not asked for again.
+template <int kBytes>
+MLX_POOLING_INLINE void
+fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
+  if constexpr (kBytes >= 32) {
+    auto ahead = reinterpret_cast<uintptr_t>(from) + bytes;
+    for (int at = 0; at < kBytes; at += 64) {
+      __builtin_prefetch(reinterpret_cast<const void*>(ahead + at));
+    }
+  }
+}
+
+// The same where none follow for a while: the line that the bytes end in, too.
+template <int kBytes>
+MLX_POOLING_INLINE void fetch_all_ahead(const void* from, uintptr_t bytes) {
+  fetch_lines_ahead<kBytes>(from, bytes);
+  auto last = reinterpret_cast<uintptr_t>(from) + kBytes - 1 + bytes;
+  __builtin_prefetch(reinterpret_cast<const void*>(last));
+}
+
 // The same for a line that will be written.
 template <int L, typename T>
 MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes = kAheadBytes) {
