@@ -184,9 +184,8 @@ void compile(const fs::path& library, const std::string& source) {
       compiler + " -std=c++14 -fPIC -Wall -Wextra -Werror -Wno-attributes " +
       flags + " -isystem " + MLX_POOLING_HOST_INCLUDE + " -c -o " + file(".o") +
       " " + file(".cpp"));
-  // What it needs of libraries is in this process.
   run_command(
-      compiler + " -shared " + (watches() ? "-nostdlib" : flags) + " -o " +
+      compiler + " -shared " + (watches() ? "" : flags) + " -o " +
       file(".tmp") + " " + file(".o"));
   fs::remove(file(".o"));
   fs::rename(file(".tmp"), library);
