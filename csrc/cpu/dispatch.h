@@ -70,23 +70,13 @@ void with_added_type(Val dtype, Visit visit) {
 // The types that elements are compared as (see flips.h).
 template <typename Visit>
 void with_compared_type(Val dtype, Visit visit) {
-  switch (dtype) {
-    case Val::bool_:
-    case Val::int8:
-    case Val::uint8:
-      return visit(int8_t{});
-    case Val::int16:
-    case Val::uint16:
-      return visit(int16_t{});
-    case Val::int32:
-    case Val::uint32:
-      return visit(int32_t{});
-    case Val::int64:
-    case Val::uint64:
-      return visit(int64_t{});
-    default:
-      return with_float_type(dtype, visit);
-  }
+  with_added_type(dtype, [&]<typename T>(T) {
+    if constexpr (std::is_integral_v<Arithmetic<T>>) {
+      visit(std::make_signed_t<Arithmetic<T>>{});
+    } else {
+      visit(T{});
+    }
+  });
 }
 
 template <typename Visit>

@@ -13,6 +13,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // joined to a row's winner or sum are not visited again by the windows above
 // and below. `Ends` reads rows of `from` and writes those of `to`:
 //
+//   Stored, Op: the type of elements, and what reduces them
 //   read(position, at, count, ahead, values): `count` elements from channel
 //     `at` on; asks for those that lie `ahead` bytes on
 //   write(position, at, count, ahead, cells): as many, cells(Lanes<L>{}, j)

@@ -318,9 +318,8 @@ template <int kBytes>
 MLX_POOLING_INLINE void
 fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
   if constexpr (kBytes >= 32) {
-    auto ahead = reinterpret_cast<uintptr_t>(from) + bytes;
     for (int at = 0; at < kBytes; at += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(ahead + at));
+      fetch_ahead<64>(static_cast<const char*>(from) + at, bytes);
     }
   }
 }
@@ -329,8 +328,7 @@ fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
 template <int kBytes>
 MLX_POOLING_INLINE void fetch_all_ahead(const void* from, uintptr_t bytes) {
   fetch_lines_ahead<kBytes>(from, bytes);
-  auto last = reinterpret_cast<uintptr_t>(from) + kBytes - 1 + bytes;
-  __builtin_prefetch(reinterpret_cast<const void*>(last));
+  fetch_ahead<64>(static_cast<const char*>(from) + kBytes - 1, bytes);
 }
 
 // The same for a line that will be written.
