@@ -473,7 +473,8 @@ void* first_of_far(const Bound& bound) {
   return reinterpret_cast<void*>(at);
 }
 
-void execute(const Launch& launch, std::vector<Binding> bindings) {
+// MLX would wait for ever for a launch that throws: this ends the process.
+void execute(const Launch& launch, std::vector<Binding> bindings) noexcept {
   auto shader = load(launch);
   auto params = launch.params;
   params.first_item += settings().items * kTimesAhead;
