@@ -71,11 +71,25 @@ sum_where(Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
   return sum<T>(total, kept<Arithmetic<T>, L>(v, mask));
 }
 
-// The smaller of unsigned integers.
+// The smaller of unsigned integers. GCC 12 makes a comparison and a selection
+// of it, in spite of the one instruction.
 template <int L, typename V>
 MLX_POOLING_INLINE V smaller(V a, V b) {
+  [[maybe_unused]] constexpr auto kLaneBytes = sizeof(V) / L;
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(V) == 64 && kLaneBytes == 4) {
+    return bits_as<V>(
+        _mm512_min_epu32(bits_as<__m512i>(a), bits_as<__m512i>(b)));
+  }
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && kLaneBytes == 4) {
+    return bits_as<V>(
+        _mm256_min_epu32(bits_as<__m256i>(a), bits_as<__m256i>(b)));
+  }
+#endif
 #if defined(__SSE2__)
-  if constexpr (sizeof(V) == 16 && L == 16) {
+  if constexpr (sizeof(V) == 16 && kLaneBytes == 1) {
     return bits_as<V>(_mm_min_epu8(bits_as<__m128i>(a), bits_as<__m128i>(b)));
   }
 #endif

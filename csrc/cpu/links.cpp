@@ -115,6 +115,9 @@ AxisLinks cover_links(const Axis& axis) {
   if (may_pad(axis)) {
     links.origin = axis.pad_lo - axis.dilation * (axis.kernel - 1);
   }
+  if (axis.dilation == 1 && !axis.adaptive) {
+    links.spacing = {-axis.pad_lo, axis.stride};
+  }
   auto repeating = repeating_covers(axis);
   fill(links.of, axis.in, repeating, [&](int64_t i) -> Link {
     auto covers = axis.covers(i);

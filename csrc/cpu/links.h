@@ -31,6 +31,13 @@ struct Range {
   }
 };
 
+// Windows of neighbouring positions, of which that of output o starts at
+// first + o * stride.
+struct Spacing {
+  int64_t first;
+  int64_t stride;
+};
+
 // The links of every position of one axis, so that kernels divide nothing.
 struct AxisLinks {
   std::vector<Link> of = {};
@@ -41,6 +48,8 @@ struct AxisLinks {
   // Where neighbours have neighbouring links: position o is linked to `kernel`
   // others from o + origin in steps of `step`, less those beyond the ends.
   std::optional<int64_t> origin = {};
+  // Of covers: that of the windows, unless they are adaptive or dilated.
+  std::optional<Spacing> spacing = {};
   // Of adaptive covers, whose taps are no progression: Link::tap counts from
   // where each window starts.
   std::vector<int64_t> starts = {};

@@ -6,11 +6,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// Each input adds up the cotangents of the windows it won. Those of the same
-// columns that find their winner in the same row find the same one there: they
-// are added up first, and then handed out. Totals of the inputs that
-// neighbouring windows have in common stay in registers.
-template <typename T, int K>
+// Each input adds up the cotangents of the windows it won. Windows of K columns
+// are S apart, and totals of the inputs that neighbours have in common stay in
+// registers.
+template <typename T, int K, int S>
 class CollectByColumn {
  public:
   explicit CollectByColumn(const MaxTask& task)
@@ -21,72 +20,139 @@ class CollectByColumn {
     const Walk walk(task_.links, begin);
     for_each_block<A, kLanes, kMost>(
         channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          collect<U>(walk, begin, end, c);
+          if (walk.linked_rows() < kManyRows) {
+            collect<U, false>(walk, begin, end, c);
+          } else {
+            collect<U, true>(walk, begin, end, c);
+          }
         });
   }
 
  private:
   using A = Arithmetic<T>;
   static constexpr int kLanes = kFullLanes<A>;
-  // Where a row's winner is. In bytes, if comparing them gives a mask.
+  // Which column a winner is in. In bytes, if comparing them gives a mask.
   using Lane = std::conditional_t<
       adds_under_mask<T, kLanes>,
       uint8_t,
       OffsetLane<A, uint8_t>>;
   using Column = Vec<Lane, kLanes>;
-  static constexpr int kMost = kRegisters / (K + 2);
+  using Total = Vec<A, kLanes>;
+  // Two registers more hold what is read, one of them at least for each vector.
+  static constexpr int kMost = (kRegisters + 2) / (K + 2);
+  // From so many rows of windows on, add_columns() takes less instructions than
+  // add_windows().
+  static constexpr int64_t kManyRows = 3;
 
-  template <int U>
+  template <int U, bool kMany>
   void collect(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
-    auto ahead = positions_ahead(U * kLanes * sizeof(T)) * channels_;
+    // Copies, which no store can change.
+    const auto channels = channels_;
+    const bool around_caches =
+        fills_lines<U * kLanes * sizeof(T)> && task_.around_caches;
+    const auto plane = walk.plane() * channels;
     auto* dx = static_cast<T*>(task_.to) + c;
-    auto* dy = static_cast<const T*>(task_.from) + walk.plane() * channels_ + c;
-    auto* offsets = static_cast<const uint8_t*>(task_.offsets) +
-        walk.plane() * channels_ + c;
-    const auto none = broadcast<Lane, kLanes>(K);
-    Vec<A, kLanes> totals[K][U] = {};
-    auto w = walk.w() + *width_.origin;
-    for (auto i = begin + 1 - K; i < end; ++i, ++w) {
-      if (w >= 0 && w < width_.other_size) {
-        Vec<A, kLanes> sums[U] = {};
-        Column columns[U];
-        std::fill_n(columns, U, none);
-        walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
-          auto at = (row.spatial + w) * channels_;
-          auto first = broadcast<Lane, kLanes>(static_cast<Lane>(row.tap));
-          for (int u = 0; u < U; ++u) {
-            auto share = load<kLanes>(dy + at + u * kLanes);
-            auto winner = load<kLanes>(offsets + at + u * kLanes);
-            // Of winners of other rows, this wraps round to K or more.
-            Column column = resize<Lane, kLanes>(winner) - first;
-            sums[u] =
-                sum_where<T, Where::less, kLanes>(sums[u], share, column, none);
-            columns[u] = smaller<kLanes>(column, columns[u]);
-          }
-        });
-        for (int u = 0; u < U; ++u) {
-          for (int k = 0; k < K; ++k) {
-            totals[k][u] = sum_where<T, Where::equal, kLanes>(
-                totals[k][u], sums[u], columns[u],
-                broadcast<Lane, kLanes>(static_cast<Lane>(k)));
-          }
+    auto* dy = static_cast<const T*>(task_.from) + plane + c;
+    auto* offsets = static_cast<const uint8_t*>(task_.offsets) + plane + c;
+    const auto ahead = positions_ahead(U * kLanes * sizeof(T)) * channels;
+    const auto windows = walk.linked_rows() > 0 ? width_.other_size : 0;
+    const Range inputs{walk.w(), walk.w() + end - begin};
+    const auto first = width_.spacing->first;
+    auto w = (inputs.begin - first) / S - (K - 1) / S;
+    auto i = first + w * S;
+    auto to = (begin + i - inputs.begin) * channels;
+    Total totals[K][U] = {};
+    for (; i < inputs.end; i += S, ++w, to += S * channels) {
+      if (w >= 0 && w < windows) {
+        auto at = w * channels;
+        if constexpr (kMany) {
+          add_columns<U>(walk, dy + at, offsets + at, totals);
+        } else {
+          add_windows<U>(walk, dy + at, offsets + at, totals);
         }
-        auto newest = (walk.last_row() + w) * channels_;
+        auto newest = at + walk.last_row() * channels;
         fetch_all_ahead<U * kLanes * sizeof(T)>(dy + newest, ahead * sizeof(T));
         fetch_ahead<64>(offsets + newest, ahead);
       }
-      for (int u = 0; u < U; ++u) {
-        if (i >= begin) {
-          auto* to = dx + i * channels_ + u * kLanes;
-          store_result(
-              to, stored<T, kLanes>(totals[0][u]), ahead * sizeof(T),
-              task_.around_caches);
+      for (int s = 0; s < S; ++s) {
+        if (inputs.contains(i + s)) {
+          for (int u = 0; u < U; ++u) {
+            store_result(
+                dx + to + s * channels + u * kLanes,
+                stored<T, kLanes>(totals[s][u]), ahead * sizeof(T),
+                around_caches);
+          }
         }
-        for (int k = 1; k < K; ++k) {
-          totals[k - 1][u] = totals[k][u];
-        }
-        totals[K - 1][u] = Vec<A, kLanes>{};
       }
+      for (int u = 0; u < U; ++u) {
+        for (int k = 0; k < K; ++k) {
+          totals[k][u] = k + S < K ? totals[(k + S) % K][u] : Total{};
+        }
+      }
+    }
+  }
+
+  // Of windows above each other, whose first is at dy and offsets: each looks
+  // for its winner.
+  template <int U>
+  MLX_POOLING_INLINE void add_windows(
+      const Walk& walk,
+      const T* dy,
+      const uint8_t* offsets,
+      Total (&totals)[K][U]) const {
+    const auto channels = channels_;
+    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+      auto at = row.spatial * channels;
+      for (int u = 0; u < U; ++u) {
+        auto share = load<kLanes>(dy + at + u * kLanes);
+        auto column = column_in(row, offsets + at + u * kLanes);
+        add(totals, u, share, column);
+      }
+    });
+  }
+
+  // The same: cotangents of windows that find their winner in the same row find
+  // the same one there, and are added up before that is looked for.
+  template <int U>
+  MLX_POOLING_INLINE void add_columns(
+      const Walk& walk,
+      const T* dy,
+      const uint8_t* offsets,
+      Total (&totals)[K][U]) const {
+    const auto channels = channels_;
+    const auto none = broadcast<Lane, kLanes>(K);
+    Total sums[U] = {};
+    Column columns[U];
+    std::fill_n(columns, U, none);
+    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+      auto at = row.spatial * channels;
+      for (int u = 0; u < U; ++u) {
+        auto share = load<kLanes>(dy + at + u * kLanes);
+        auto column = column_in(row, offsets + at + u * kLanes);
+        sums[u] =
+            sum_where<T, Where::less, kLanes>(sums[u], share, column, none);
+        columns[u] = smaller<kLanes>(column, columns[u]);
+      }
+    });
+    for (int u = 0; u < U; ++u) {
+      add(totals, u, sums[u], columns[u]);
+    }
+  }
+
+  // Of winners in other rows, this wraps round to K or more.
+  MLX_POOLING_INLINE static Column
+  column_in(const LinkedRow& row, const uint8_t* offsets) {
+    auto first = broadcast<Lane, kLanes>(static_cast<Lane>(row.tap));
+    return resize<Lane, kLanes>(load<kLanes>(offsets)) - first;
+  }
+
+  template <int U>
+  MLX_POOLING_INLINE static void
+  add(Total (&totals)[K][U], int u, Total share, Column column) {
+    for (int k = 0; k < K; ++k) {
+      totals[k][u] = sum_where<T, Where::equal, kLanes>(
+          totals[k][u], share, column,
+          broadcast<Lane, kLanes>(static_cast<Lane>(k)));
     }
   }
 
@@ -95,13 +161,24 @@ class CollectByColumn {
   int64_t channels_;
 };
 
+// Calls visit<K, S>() for windows of K columns that are S apart, which
+// method.cpp limits.
+template <typename Visit>
+void with_spaced_columns(const AxisLinks& width, Visit visit) {
+  if (width.spacing->stride == 2) {
+    return visit.template operator()<3, 2>();
+  }
+  with_columns(
+      width.kernel, [&]<int K>() { visit.template operator()<K, 1>(); });
+}
+
 } // namespace
 
 void max_scatter_column_by_column(
     const MaxTask& task, int64_t begin, int64_t end) {
-  with_columns(task.links.axes[2].kernel, [&]<int K>() {
+  with_spaced_columns(task.links.axes[2], [&]<int K, int S>() {
     with_added_type(task.dtype, [&]<typename T>(T) {
-      const CollectByColumn<T, K> columns(task);
+      const CollectByColumn<T, K, S> columns(task);
       for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
         columns.run(first, last);
       });

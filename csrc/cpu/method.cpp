@@ -17,7 +17,8 @@ namespace {
 //     of few channels, with strides
 //   column_by_column      product of all but the width, and the width; for
 //                         gradients of maxima less than walk for each
-//     small windows, one column apart
+//     small windows, one column apart; gradients of maxima over windows of
+//     three columns, two apart, too
 //   row_by_row            product of the window's sizes
 //     averages over large windows that share little: global ones
 //   sweep                 sum of what each axis costs
@@ -29,10 +30,10 @@ namespace {
 //   spread_side_by_side   the same
 //     of few channels
 //
-// Where that pays, it is spread; else the cheapest is taken. Only walk has an
-// answer for windows without a tap whose taps matter, for links that are out of
-// order (gradients of strided dilation) and for windows of more taps than a
-// table should have.
+// Where that pays, it is spread; else the cheapest is taken. Of sums and maxima
+// only walk has an answer for windows without a tap whose taps matter and for
+// links that are out of order (gradients of strided dilation); of gradients of
+// maxima, for windows of more taps than a table should have.
 //
 // Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
@@ -58,7 +59,7 @@ constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
 constexpr double kPermuted = 1.3;            // a tap side by side, in taps
 constexpr Cost kCover{3, 0.9, 0, 0};         // a tap is a cotangent, looked at
-constexpr Cost kCoverByColumn{3, 0.4, 0, 0}; // looked at once for a row
+constexpr Cost kCoverByColumn{3, 0.4, 0, 0}; // loaded once for a row
 constexpr double kWinner = 0.75;   // of a cotangent that finds its input
 constexpr double kRunning = 0.2;   // of one in a run of the same winner
 constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
@@ -140,6 +141,17 @@ bool has_columns(const Links& links, int64_t channels, int64_t lane) {
   return width.origin && width.step == 1 && width.kernel > 1 &&
       width.kernel <= kMostColumns && !depth.some_empty && !height.some_empty &&
       !width.some_empty && channels * lane >= kVector * kFloat;
+}
+
+// Whether there is a CollectByColumn for such covers.
+bool collects_columns(const Links& covers, int64_t channels, int64_t lane) {
+  auto& width = covers.axes[2];
+  if (!width.spacing || channels * lane < kVector * kFloat) {
+    return false;
+  }
+  return width.spacing->stride == 1
+      ? width.kernel > 1 && width.kernel <= kMostColumns
+      : width.spacing->stride == 2 && width.kernel == 3;
 }
 
 double column_by_column_cost(
@@ -274,7 +286,7 @@ Choice method_of_scatter(
       ? winners_cost(covers, geometry)
       : std::numeric_limits<double>::infinity();
   auto walk = walk_cost(covers, channels, kFloat, kCover);
-  if (offset_bytes == 1 && has_columns(covers, channels, lane)) {
+  if (offset_bytes == 1 && collects_columns(covers, channels, lane)) {
     auto columns = walk_cost(covers, channels, kFloat, kCoverByColumn);
     if (columns < std::min(winners, walk)) {
       return {Method::column_by_column};

@@ -340,6 +340,11 @@ MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes = kAheadBytes) {
   }
 }
 
+// Whether so many bytes that are stored at a time are whole cache lines, where
+// they begin with one.
+template <int64_t kBytes>
+inline constexpr bool fills_lines = kBytes % 64 == 0;
+
 // Stores an aligned vector around the caches, if there is an instruction for
 // it.
 template <typename Bits>

@@ -93,9 +93,24 @@ class Walk {
     }
   }
 
-  // Of which there must be one.
+  MLX_POOLING_INLINE int64_t linked_rows() const {
+    return static_cast<int64_t>(rows_.size());
+  }
+
+  // Of which there must be one, as for those that follow.
   MLX_POOLING_INLINE int64_t last_row() const {
     return rows_.back().spatial;
+  }
+
+  MLX_POOLING_INLINE const LinkedRow& first_row() const {
+    return rows_.front();
+  }
+
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each_later_row(Visit visit) const {
+    for (auto row = rows_.begin() + 1; row != rows_.end(); ++row) {
+      visit(*row);
+    }
   }
 
   // Linked positions in a row.
