@@ -19,7 +19,10 @@ class AvgEnds {
   static constexpr bool kDivided = std::is_floating_point_v<Value>;
 
   explicit AvgEnds(const AvgTask& task)
-      : task_(task),
+      : divisor_(task.divisor),
+        x_(static_cast<const T*>(task.from)),
+        y_(static_cast<T*>(task.to)),
+        channels_(task.channels),
         reads_by_position_(
             kDivided && task.adjoint && !task.divisor.is_uniform),
         writes_by_position_(
@@ -42,8 +45,7 @@ class AvgEnds {
       int64_t count,
       uintptr_t ahead,
       Value* values) const {
-    auto* x =
-        static_cast<const T*>(task_.from) + position * task_.channels + at;
+    auto* x = x_ + position * channels_ + at;
     auto divisor = reads_by_position_ ? divisor_of(position) : Value{1};
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
@@ -57,41 +59,39 @@ class AvgEnds {
   // another position, where hardware expects no row of vectors.
   template <int L>
   MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
-    auto* x = static_cast<const T*>(task_.from) + at;
+    auto* x = x_ + at;
     fetch_ahead<L>(x, kBlockBytes);
     return Op::template of<L>(load<L>(x));
   }
 
   MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
-    return reads_by_position_
-        ? divisor_at<Value>(task_.divisor, row.d, row.h, w)
-        : Value{1};
+    return reads_by_position_ ? divisor_at<Value>(divisor_, row.d, row.h, w)
+                              : Value{1};
   }
 
   template <int L>
   MLX_POOLING_INLINE auto read_cell(int64_t at, Value divisor) const {
-    auto value = load<L>(static_cast<const T*>(task_.from) + at);
+    auto value = load<L>(x_ + at);
     return Op::template of<L>(reads_by_position_ ? value / divisor : value);
   }
 
   MLX_POOLING_INLINE Value writing(int64_t d, int64_t h, int64_t w) const {
-    return writes_by_position_ ? divisor_at<Value>(task_.divisor, d, h, w)
+    return writes_by_position_ ? divisor_at<Value>(divisor_, d, h, w)
                                : divisor_of_all_;
   }
 
   template <int L, typename Cell>
   MLX_POOLING_INLINE void write_cell(
       int64_t at, uintptr_t ahead, const Cell& cell, Value divisor) const {
-    auto* y = static_cast<T*>(task_.to) + at;
     auto average = kDivided ? cell.value / divisor : cell.value;
-    store_result(y, stored<T, L>(average), ahead, around_caches_);
+    store_result(y_ + at, stored<T, L>(average), ahead, around_caches_);
   }
 
   template <typename Cells>
   MLX_POOLING_INLINE void write(
       int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
       const {
-    auto first = position * task_.channels + at;
+    auto first = position * channels_ + at;
     auto divisor = writes_by_position_ ? divisor_of(position) : divisor_of_all_;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
@@ -99,20 +99,28 @@ class AvgEnds {
         });
   }
 
+  // From now on, stores nothing around the caches.
+  void stay_in_caches() {
+    around_caches_ = false;
+  }
+
  private:
   Value divisor_of(int64_t position) const {
-    auto& factors = task_.divisor.factors;
+    auto& factors = divisor_.factors;
     int64_t height = factors[1].size();
     int64_t width = factors[2].size();
     int64_t depth = factors[0].size();
     auto row = position / width;
     return divisor_at<Value>(
-        task_.divisor, row / height % depth, row % height, position % width);
+        divisor_, row / height % depth, row % height, position % width);
   }
 
   static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;
 
-  const AvgTask& task_;
+  const Divisor& divisor_;
+  const T* x_;
+  T* y_;
+  int64_t channels_;
   bool reads_by_position_;
   bool writes_by_position_;
   bool around_caches_;

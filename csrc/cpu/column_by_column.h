@@ -23,14 +23,17 @@ void with_columns(int64_t kernel, Visit visit) {
 }
 
 // Calls visit(begin, end) for what of each row is among `begin` to `end` of the
-// task's positions. Rows come in bands, those of all planes before the next, so
-// that what planes have in common is still in cache.
+// task's positions, so much at a time as stays in cache from one block of
+// channels to the next. Rows come in bands, those of all planes before the
+// next, so that what planes have in common is still there.
 template <typename Visit>
 void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
   constexpr int64_t kCached = 64 * 1024;
   auto& [depth, height, width] = task.links.axes;
   auto rows = kCached / (width.other_size * task.channels) / depth.kernel;
   auto band = std::clamp<int64_t>(rows - height.kernel + 1, 1, height.size());
+  // What parts of a row have in common is visited twice.
+  auto most = std::max(ceil_div(kCached, task.channels), 8 * width.kernel);
   auto in_bands = [&](int64_t row) {
     auto plane = depth.size() * height.size();
     auto first = row % plane / (band * depth.size()) * band;
@@ -41,7 +44,7 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
   };
   for (auto i = begin, next = i; i < end; i = next) {
     auto row = i / width.size();
-    next = std::min(end, (row + 1) * width.size());
+    next = std::min({end, (row + 1) * width.size(), i + most});
     auto shift = (in_bands(row) - row) * width.size();
     visit(i + shift, next + shift);
   }
@@ -54,6 +57,9 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
 //   reading(row, w): what the elements of that position have in common
 //   read_cell(at, common): the cell of L of them, from `at` on
 //   writing(d, h, w), write_cell(at, ahead, cell, common): the same of results
+//   stay_in_caches(): to store no result around them from then on
+//
+// and is copied to where no store can change it.
 template <typename Ends, int K>
 class ColumnByColumn {
  public:
@@ -80,15 +86,21 @@ class ColumnByColumn {
   using Stored = typename Ends::Stored;
   static constexpr int kLanes = Op::kLanes;
   using Cell = typename Op::template Cell<kLanes>;
-  using Watch = NanWatch<typename Op::Value, kLanes>;
+  template <int U>
+  using Watch = NanWatch<typename Op::Value, kLanes, U>;
   static constexpr int kMostVectors = kRegisters / (K * Op::kCellVectors);
 
   template <int U>
   bool reduce(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
     auto& width = links_.axes[2];
+    const auto channels = channels_;
+    auto ends = ends_;
+    if constexpr (!fills_lines<U * kLanes * sizeof(Stored)>) {
+      ends.stay_in_caches();
+    }
     constexpr int64_t kSize = sizeof(Stored);
-    auto ahead = positions_ahead(U * kLanes * kSize) * channels_ * kSize;
-    Watch watch;
+    auto ahead = positions_ahead(U * kLanes * kSize) * channels * kSize;
+    Watch<U> watch;
     Cell columns[K][U];
     auto w = walk.w() + *width.origin;
     auto next = [&]() MLX_POOLING_LAMBDA {
@@ -98,7 +110,7 @@ class ColumnByColumn {
         }
       }
       if (w >= 0 && w < width.other_size) {
-        column<U>(walk, w, c, ahead, columns[K - 1], watch);
+        column<U>(ends, walk, w, c, ahead, columns[K - 1], watch);
       } else {
         for (int u = 0; u < U; ++u) {
           columns[K - 1][u] = Op::template outside<kLanes>();
@@ -111,15 +123,15 @@ class ColumnByColumn {
     }
     for (auto i = begin; i < end; ++i) {
       next();
-      auto common = ends_.writing(walk.d(), walk.h(), walk.w() + (i - begin));
+      auto common = ends.writing(walk.d(), walk.h(), walk.w() + (i - begin));
       for (int u = 0; u < U; ++u) {
-        auto cell = columns[0][u];
-        for (int k = 1; k < K; ++k) {
-          cell = Op::template joined_aside<kLanes>(
-              cell, Op::template moved<kLanes>(columns[k][u], k));
+        std::array<Cell, K> window;
+        for (int k = 0; k < K; ++k) {
+          window[k] = Op::template moved<kLanes>(columns[k][u], k);
         }
-        auto at = i * channels_ + c + u * kLanes;
-        ends_.template write_cell<kLanes>(at, ahead, cell, common);
+        auto cell = Op::template joined_aside<kLanes>(window);
+        auto at = i * channels + c + u * kLanes;
+        ends.template write_cell<kLanes>(at, ahead, cell, common);
       }
     }
     if constexpr (Op::kWatched) {
@@ -131,27 +143,35 @@ class ColumnByColumn {
   // Column w of the walk's windows, over their rows.
   template <int U>
   MLX_POOLING_INLINE void column(
+      const Ends& ends,
       const Walk& walk,
       int64_t w,
       int64_t c,
       uintptr_t ahead,
       Cell* cells,
-      Watch& watch) const {
-    bool is_first = true;
-    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
-      auto at = (walk.plane() + row.spatial + w) * channels_ + c;
-      auto common = ends_.reading(row, w);
+      Watch<U>& watch) const {
+    const auto channels = channels_;
+    const auto first = (walk.plane() + w) * channels + c;
+    Watch<U> column_watch;
+    auto see = [&]<bool kFirst>(const LinkedRow& row) MLX_POOLING_LAMBDA {
+      auto at = first + row.spatial * channels;
+      auto common = ends.reading(row, w);
       for (int u = 0; u < U; ++u) {
-        auto cell = ends_.template read_cell<kLanes>(at + u * kLanes, common);
+        auto cell = ends.template read_cell<kLanes>(at + u * kLanes, common);
         if constexpr (Op::kWatched) {
-          watch.see(cell.value, u);
+          column_watch.see(cell.value, u);
         }
-        cells[u] =
-            is_first ? cell : Op::template joined<kLanes>(cells[u], cell);
+        cells[u] = kFirst ? cell : Op::template joined<kLanes>(cells[u], cell);
       }
-      is_first = false;
+    };
+    see.template operator()<true>(walk.first_row());
+    walk.for_each_later_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+      see.template operator()<false>(row);
     });
-    auto newest = (walk.plane() + walk.last_row() + w) * channels_ + c;
+    if constexpr (Op::kWatched) {
+      watch.join(column_watch);
+    }
+    auto newest = first + walk.last_row() * channels;
     fetch_all_ahead<U * kLanes * sizeof(Stored)>(from_ + newest, ahead);
   }
 

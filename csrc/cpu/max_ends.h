@@ -34,7 +34,14 @@ class MaxEnds {
   using Stored = T;
   using Op = Max<Arithmetic<T>, kTaps, kRule>;
 
-  explicit MaxEnds(const MaxTask& task) : task_(task), flip_(flips<T>(task)) {}
+  explicit MaxEnds(const MaxTask& task)
+      : x_(static_cast<const T*>(task.from)),
+        y_(static_cast<T*>(task.to)),
+        offsets_(task.offsets),
+        offsets_dtype_(task.offsets_dtype),
+        channels_(task.channels),
+        around_caches_(task.around_caches),
+        flip_(flips<T>(task)) {}
 
   static constexpr bool reads_by_position() {
     return false;
@@ -49,8 +56,7 @@ class MaxEnds {
       int64_t count,
       uintptr_t ahead,
       typename Op::Value* values) {
-    auto* x =
-        static_cast<const T*>(task_.from) + position * task_.channels + at;
+    auto* x = x_ + position * channels_ + at;
     bool saw_nan = false;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
@@ -70,7 +76,7 @@ class MaxEnds {
 
   template <int L>
   MLX_POOLING_INLINE auto read_cell(int64_t at, int64_t tap) const {
-    auto value = flip<L>(load<L>(static_cast<const T*>(task_.from) + at));
+    auto value = flip<L>(load<L>(x_ + at));
     return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
@@ -83,7 +89,7 @@ class MaxEnds {
   MLX_POOLING_INLINE void write(
       int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
       const {
-    auto first = position * task_.channels + at;
+    auto first = position * channels_ + at;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
           write_cell<L>(first + j, ahead, cells(lanes, j), {});
@@ -99,14 +105,19 @@ class MaxEnds {
   template <int L, typename Cell>
   MLX_POOLING_INLINE void
   write_cell(int64_t at, uintptr_t ahead, const Cell& cell, Nothing) const {
-    auto* y = static_cast<T*>(task_.to) + at;
+    auto* y = y_ + at;
     auto bits = stored_exactly<T, L>(flip<L>(cell.value));
-    store_result(y, bits, ahead, task_.around_caches);
+    store_result(y, bits, ahead, around_caches_);
     if constexpr (kTaps) {
-      if (kRule == Rule::fast || task_.offsets) {
+      if (kRule == Rule::fast || offsets_) {
         write_taps<L>(at, cell.tap);
       }
     }
+  }
+
+  // From now on, stores nothing around the caches.
+  void stay_in_caches() {
+    around_caches_ = false;
   }
 
  private:
@@ -117,7 +128,7 @@ class MaxEnds {
 
   template <int L, typename V>
   MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
-    switch (task_.offsets_dtype) {
+    switch (offsets_dtype_) {
       case Val::uint8:
         return write_taps_as<uint8_t, L>(at, taps);
       case Val::uint16:
@@ -129,10 +140,15 @@ class MaxEnds {
 
   template <typename Offset, int L, typename V>
   MLX_POOLING_INLINE void write_taps_as(int64_t at, V taps) const {
-    store<L>(static_cast<Offset*>(task_.offsets) + at, resize<Offset, L>(taps));
+    store<L>(static_cast<Offset*>(offsets_) + at, resize<Offset, L>(taps));
   }
 
-  const MaxTask& task_;
+  const T* x_;
+  T* y_;
+  void* offsets_;
+  Val offsets_dtype_;
+  int64_t channels_;
+  bool around_caches_;
   Flip<T> flip_;
   bool saw_nan_ = false;
 };

@@ -33,7 +33,7 @@ MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
 
 // Notices a NaN among values at the price of a multiply-add each: their squares
 // are added up, which makes a NaN of nothing else, since no square is -inf.
-template <typename A, int L>
+template <typename A, int L, int kSums = 4>
 class NanWatch {
  public:
   MLX_POOLING_INLINE NanWatch() {
@@ -52,6 +52,15 @@ class NanWatch {
     }
   }
 
+  // What another saw, too: its sums did not wait for those of this one.
+  MLX_POOLING_INLINE void join(const NanWatch& other) {
+    if constexpr (kNeeded) {
+      for (int i = 0; i < kSums; ++i) {
+        sums_[i] += other.sums_[i];
+      }
+    }
+  }
+
   MLX_POOLING_INLINE bool saw_nan() const {
     if constexpr (kNeeded) {
       auto sum = sums_[0];
@@ -65,7 +74,6 @@ class NanWatch {
 
  private:
   static constexpr bool kNeeded = std::is_floating_point_v<A>;
-  static constexpr int kSums = 4;
 
   Vec<A, L> sums_[kSums];
 };

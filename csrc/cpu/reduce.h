@@ -1,16 +1,29 @@
 #pragma once
 
+#include <array>
+
 #include "cpu/compare.h"
 #include "cpu/scratch.h"
 #include "cpu/vec.h"
 
 // What sliding windows are reduced with. Cells hold partial results in scratch
 // memory; Cell is L of them in registers. `joined` puts a window before the one
-// that follows it, in row-major order, and is associative; `joined_aside`, a
-// window beside another of the same rows. Of equal maxima with other bits (0
-// and -0) any is the value, while the tap is the first's.
+// that follows it, in row-major order, and is associative; `joined_aside` joins
+// windows of one column each that lie side by side. Of equal maxima with other
+// bits (0 and -0) any is the value, while the tap is the first's.
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// All of them, each before the next.
+template <typename Op, int L, size_t K>
+MLX_POOLING_INLINE auto
+joined_in_order(const std::array<typename Op::template Cell<L>, K>& cells) {
+  auto cell = cells[0];
+  for (size_t k = 1; k < K; ++k) {
+    cell = Op::template joined<L>(cell, cells[k]);
+  }
+  return cell;
+}
 
 template <typename V>
 struct Sum {
@@ -72,9 +85,10 @@ struct Sum {
     return a;
   }
 
-  template <int L>
-  MLX_POOLING_INLINE static Cell<L> joined_aside(Cell<L> a, Cell<L> b) {
-    return joined<L>(a, b);
+  template <int L, size_t K>
+  MLX_POOLING_INLINE static Cell<L>
+  joined_aside(const std::array<Cell<L>, K>& columns) {
+    return joined_in_order<Sum, L>(columns);
   }
 
   template <int L>
@@ -172,21 +186,28 @@ struct Max {
     return a;
   }
 
-  // Of windows side by side, whose taps alternate in row-major order.
-  template <int L>
-  MLX_POOLING_INLINE static Cell<L> joined_aside(Cell<L> a, Cell<L> b) {
+  template <int L, size_t K>
+  MLX_POOLING_INLINE static Cell<L>
+  joined_aside(const std::array<Cell<L>, K>& columns) {
     if constexpr (!kTaps) {
-      return joined<L>(a, b);
-    } else {
-      auto is_before = resize_mask<Value, L>(b.tap < a.tap);
-      auto better = (b.value > a.value) | ((b.value == a.value) & is_before);
-      if constexpr (kRule == Rule::exact) {
-        auto is_after = resize_mask<Value, L>(b.tap > a.tap);
-        better |= (b.value != b.value) & ((a.value == a.value) | is_after);
+      return joined_in_order<Max, L>(columns);
+    } else if constexpr (kRule == Rule::exact) {
+      auto cell = columns[0];
+      for (size_t k = 1; k < K; ++k) {
+        cell = exactly_joined_aside<L>(cell, columns[k]);
       }
-      return {
-          chosen<L>(better, b.value, a.value),
-          chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap)};
+      return cell;
+    } else {
+      auto cell = columns[0];
+      for (size_t k = 1; k < K; ++k) {
+        cell.value = larger<Value, L>(columns[k].value, cell.value);
+      }
+      cell.tap = tap_unless(columns[0].value != cell.value, columns[0]);
+      for (size_t k = 1; k < K; ++k) {
+        auto tap = tap_unless(columns[k].value != cell.value, columns[k]);
+        cell.tap = smaller<L>(tap, cell.tap);
+      }
+      return cell;
     }
   }
 
@@ -204,6 +225,25 @@ struct Max {
     cell.value = value;
     cell.tap = broadcast<Tap, kTaps ? L : 1>(0);
     return cell;
+  }
+
+ private:
+  // Taps of columns alternate in row-major order.
+  template <int L>
+  MLX_POOLING_INLINE static Cell<L> exactly_joined_aside(Cell<L> a, Cell<L> b) {
+    auto is_before = resize_mask<Value, L>(b.tap < a.tap);
+    auto is_after = resize_mask<Value, L>(b.tap > a.tap);
+    auto better = (b.value > a.value) | ((b.value == a.value) & is_before) |
+        ((b.value != b.value) & ((a.value == a.value) | is_after));
+    return {
+        chosen<L>(better, b.value, a.value),
+        chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap)};
+  }
+
+  // The largest tap where the mask is set.
+  template <typename Mask, int L>
+  MLX_POOLING_INLINE static auto tap_unless(Mask mask, const Cell<L>& cell) {
+    return cell.tap | bits_as<Vec<Tap, L>>(resize_mask<Tap, L>(mask));
   }
 };
 

@@ -97,7 +97,8 @@ class Walk {
     return static_cast<int64_t>(rows_.size());
   }
 
-  // Of which there must be one, as for those that follow.
+  // The first and the last of the linked rows, of which there must be one, and
+  // all but the first.
   MLX_POOLING_INLINE int64_t last_row() const {
     return rows_.back().spatial;
   }
