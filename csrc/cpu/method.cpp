@@ -131,7 +131,7 @@ double side_by_side_cost(
     const SideBySide& side,
     const Cost& cost) {
   auto elements = static_cast<double>(side.windows * channels);
-  return side.windows < 2
+  return side.windows < 1
       ? std::numeric_limits<double>::infinity()
       : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
 }

@@ -9,7 +9,7 @@ namespace mlx_pooling::cpu {
 // Which of the CPU's kernels a pooling operation takes.
 enum class Method {
   walk, // visit every tap of every window, or every window of every input
-  side_by_side,     // visit every tap of several windows at once: SideBySide
+  side_by_side,     // visit every tap of windows in one vector: SideBySide
   column_by_column, // visit every column of a row of windows once:
                     // ColumnByColumn, CollectByColumn
   sweep,            // reduce along one axis after the other: Sweep

@@ -4,9 +4,9 @@
 
 namespace mlx_pooling::cpu {
 
-// Neighbouring windows of a row whose few channels fill one vector. What they
-// read of a row of the input lies in two vectors, of which each tap selects
-// its elements.
+// Neighbouring windows of a row whose few channels fit into one vector. What
+// they read of a row of the input lies in two vectors, of which each tap
+// selects its elements.
 struct SideBySide {
   int64_t windows = 0; // at a time; 0 where none fit
   int64_t stride = 0;
