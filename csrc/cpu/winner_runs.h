@@ -6,50 +6,96 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Whether there are the instructions for WinnerRuns.
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
 inline constexpr bool kHasRuns = true;
 #else
 inline constexpr bool kHasRuns = false;
 #endif
 
-// The same 16 U channels of windows along a row, one position apart. Most
-// have the winner of the window before: the cotangents of such a run are added
-// up before its winner gets the sum.
+#if defined(__AVX512BW__)
+using Shorts = Vec<uint16_t, 16>;
+using Same = __mmask16;
+
+MLX_POOLING_INLINE Shorts widened_to_16_bits(Vec<uint8_t, 16> v) {
+  return bits_as<Shorts>(_mm256_cvtepu8_epi16(bits_as<__m128i>(v)));
+}
+
+MLX_POOLING_INLINE Shorts upper_product(Shorts a, Shorts b) {
+  return bits_as<Shorts>(
+      _mm256_mulhi_epu16(bits_as<__m256i>(a), bits_as<__m256i>(b)));
+}
+
+MLX_POOLING_INLINE Same same(Shorts a, Shorts b) {
+  return _mm256_cmpeq_epi16_mask(bits_as<__m256i>(a), bits_as<__m256i>(b));
+}
+
+// A bit for each lane that is not.
+MLX_POOLING_INLINE uint64_t others(Same same) {
+  return static_cast<uint16_t>(~same);
+}
+
+MLX_POOLING_INLINE Vec<float, 16> kept_where(Same same, Vec<float, 16> v) {
+  return bits_as<Vec<float, 16>>(_mm512_maskz_mov_ps(same, bits_as<__m512>(v)));
+}
+#elif defined(__AVX2__)
+using Shorts = Vec<uint16_t, 8>;
+using Same = __m128i;
+
+MLX_POOLING_INLINE Shorts widened_to_16_bits(Vec<uint8_t, 8> v) {
+  return bits_as<Shorts>(
+      _mm_cvtepu8_epi16(_mm_cvtsi64_si128(bits_as<int64_t>(v))));
+}
+
+MLX_POOLING_INLINE Shorts upper_product(Shorts a, Shorts b) {
+  return bits_as<Shorts>(
+      _mm_mulhi_epu16(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+}
+
+MLX_POOLING_INLINE Same same(Shorts a, Shorts b) {
+  return _mm_cmpeq_epi16(bits_as<__m128i>(a), bits_as<__m128i>(b));
+}
+
+// A bit for each lane that is not.
+MLX_POOLING_INLINE uint64_t others(Same same) {
+  return 0xff & ~_mm_movemask_epi8(_mm_packs_epi16(same, same));
+}
+
+MLX_POOLING_INLINE Vec<float, 8> kept_where(Same same, Vec<float, 8> v) {
+  auto mask = _mm256_castsi256_ps(_mm256_cvtepi16_epi32(same));
+  return bits_as<Vec<float, 8>>(_mm256_and_ps(mask, bits_as<__m256>(v)));
+}
+#endif
+
+// The same U vectors of channels of windows along a row, one position apart.
+// Most have the winner of the window before: the cotangents of such a run are
+// added up before its winner gets the sum.
 template <typename T, typename Offset, int U>
 class WinnerRuns {
  public:
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
   // Of windows for which winners_run().
   explicit WinnerRuns(const RowOfTap& row)
       : shift_(row.shift),
-        reciprocal_(_mm256_set1_epi16(static_cast<int16_t>(row.reciprocal))) {
-    for (int u = 0; u < U; ++u) {
-      winners_[u] = taps_[u] = _mm256_setzero_si256();
-      sums_[u] = _mm512_setzero_ps();
-    }
-  }
+        reciprocal_(broadcast<uint16_t, kLanes>(row.reciprocal)) {}
 
   // Goes on to window w. The bits of the result are the channels whose run has
   // ended before it; what ends before the first window has sum 0.
   MLX_POOLING_INLINE uint64_t
   next(int64_t w, const T* dy, const Offset* offsets) {
+    const auto position = broadcast<uint16_t, kLanes>(w);
     uint64_t ended = 0;
 #pragma GCC unroll 4
     for (int u = 0; u < U; ++u) {
-      auto share = bits_as<__m512>(load<kLanes>(dy + u * kLanes));
+      auto share = load<kLanes>(dy + u * kLanes);
       auto tap = load_taps(offsets + u * kLanes);
       // A window further on, the same input is one tap less. A gap after each
       // row of taps keeps the last of one from the first of the next.
-      auto row =
-          _mm256_srli_epi16(_mm256_mulhi_epu16(tap, reciprocal_), shift_);
-      auto winner = _mm256_add_epi16(
-          _mm256_add_epi16(tap, row),
-          _mm256_set1_epi16(static_cast<int16_t>(w)));
-      auto is_new = _mm256_cmpneq_epi16_mask(winner, winners_[u]);
-      ended |= static_cast<uint64_t>(is_new) << (u * kLanes);
+      Shorts row = upper_product(tap, reciprocal_) >> shift_;
+      Shorts winner = tap + row + position;
+      auto goes_on = same(winner, winners_[u]);
+      ended |= others(goes_on) << (u * kLanes);
       keep(u);
-      auto sum = _mm512_maskz_mov_ps(_knot_mask16(is_new), sums_[u]);
-      sums_[u] = _mm512_add_ps(sum, share);
+      sums_[u] = kept_where(goes_on, sums_[u]) + share;
       winners_[u] = winner;
       taps_[u] = tap;
     }
@@ -73,28 +119,27 @@ class WinnerRuns {
   }
 
  private:
-  static constexpr int kLanes = 16;
+  static constexpr int kLanes = kVectorBytes / sizeof(float);
 
-  MLX_POOLING_INLINE static __m256i load_taps(const Offset* from) {
+  MLX_POOLING_INLINE static Shorts load_taps(const Offset* from) {
     auto taps = load<kLanes>(from);
     if constexpr (sizeof(Offset) == 1) {
-      return _mm256_cvtepu8_epi16(bits_as<__m128i>(taps));
+      return widened_to_16_bits(taps);
     } else {
-      return bits_as<__m256i>(taps);
+      return taps;
     }
   }
 
   MLX_POOLING_INLINE void keep(int u) {
-    store<kLanes>(last_sums_ + u * kLanes, bits_as<Vec<float, 16>>(sums_[u]));
-    store<kLanes>(
-        last_taps_ + u * kLanes, bits_as<Vec<uint16_t, 16>>(taps_[u]));
+    store<kLanes>(last_sums_ + u * kLanes, sums_[u]);
+    store<kLanes>(last_taps_ + u * kLanes, taps_[u]);
   }
 
-  int shift_;
-  __m256i reciprocal_;
-  __m256i winners_[U]; // unlike for any other input of the row
-  __m256i taps_[U];
-  __m512 sums_[U];
+  uint16_t shift_;
+  Shorts reciprocal_;
+  Shorts winners_[U] = {}; // unlike for any other input of the row
+  Shorts taps_[U] = {};
+  Vec<float, kLanes> sums_[U] = {};
   alignas(64) float last_sums_[U * kLanes];
   alignas(64) uint16_t last_taps_[U * kLanes];
 #endif
