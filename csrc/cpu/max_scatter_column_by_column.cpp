@@ -38,7 +38,8 @@ class CollectByColumn {
       OffsetLane<A, uint8_t>>;
   using Column = Vec<Lane, kLanes>;
   using Total = Vec<A, kLanes>;
-  // Two registers more hold what is read, one of them at least for each vector.
+  // Each vector takes K totals, a share and its column, for two of which there
+  // are registers besides those that may hold results.
   static constexpr int kMost = (kRegisters + 2) / (K + 2);
   // From so many rows of windows on, add_columns() takes less instructions than
   // add_windows().
