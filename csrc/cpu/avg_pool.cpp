@@ -12,7 +12,6 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
   // Integers are only summed, and dividing vectors of them is slow.
   constexpr bool is_divided = std::is_floating_point_v<A>;
   const auto channels = task.channels;
-  const auto next_column = task.links.axes[2].step * channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
     auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
@@ -21,16 +20,13 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
     for_each_block<A, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
-          const auto columns = walk.columns();
-          walk.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
-            auto at = spatial * channels + c;
-            for (int64_t k = 0; k < columns; ++k, at += next_column) {
-              for (int u = 0; u < U; ++u) {
-                fetch_ahead<L>(x + at + u * L);
-                total[u] += load<L>(x + at + u * L);
-              }
-            }
-          });
+          walk.for_each_tap(
+              channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+                for (int u = 0; u < U; ++u) {
+                  fetch_ahead<L>(x + at + c + u * L);
+                  total[u] += load<L>(x + at + c + u * L);
+                }
+              });
           for (int u = 0; u < U; ++u) {
             store<L>(y + c + u * L, is_divided ? total[u] / divisor : total[u]);
           }

@@ -53,30 +53,26 @@ class Maxima {
       best_tap[u] = broadcast<Lane, L>(initial);
     }
     NanWatch<A, L> watch;
-    const auto columns = walk.columns();
-    const auto next_column = task_.links.axes[2].step * channels;
-    walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-      auto at = spatial * channels + c;
-      for (int64_t k = 0; k < columns; ++k, at += next_column) {
-        auto tap_here = broadcast<Lane, L>(Lane(tap + k));
-        for (int u = 0; u < U; ++u) {
-          auto* from = x + at + u * L;
-          fetch_ahead<L>(from);
-          auto v = in_register(flipped(load<L>(from), flip));
-          auto better = replaces<kRule>(v, best[u]);
-          if constexpr (kOffsets) {
-            best_tap[u] =
-                chosen<L>(resize_mask<Lane, L>(better), tap_here, best_tap[u]);
+    walk.for_each_tap(
+        channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
+          auto tap_here = broadcast<Lane, L>(Lane(tap));
+          for (int u = 0; u < U; ++u) {
+            auto* from = x + at + c + u * L;
+            fetch_ahead<L>(from);
+            auto v = in_register(flipped(load<L>(from), flip));
+            auto better = replaces<kRule>(v, best[u]);
+            if constexpr (kOffsets) {
+              best_tap[u] = chosen<L>(
+                  resize_mask<Lane, L>(better), tap_here, best_tap[u]);
+            }
+            if constexpr (kRule == Rule::exact) {
+              best[u] = chosen<L>(better, v, best[u]);
+            } else {
+              best[u] = larger<A, L>(v, best[u]);
+              watch.see(v, u);
+            }
           }
-          if constexpr (kRule == Rule::exact) {
-            best[u] = chosen<L>(better, v, best[u]);
-          } else {
-            best[u] = larger<A, L>(v, best[u]);
-            watch.see(v, u);
-          }
-        }
-      }
-    });
+        });
     if (kRule == Rule::fast && watch.saw_nan()) {
       return false;
     }

@@ -101,15 +101,10 @@ class CollectByColumn {
       const T* dy,
       const uint8_t* offsets,
       Total (&totals)[K][U]) const {
-    const auto channels = channels_;
-    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
-      auto at = row.spatial * channels;
-      for (int u = 0; u < U; ++u) {
-        auto share = load<kLanes>(dy + at + u * kLanes);
-        auto column = column_in(row, offsets + at + u * kLanes);
-        add(totals, u, share, column);
-      }
-    });
+    for_each_share<U>(
+        walk, dy, offsets,
+        [&](int u, Total share, Column column)
+            MLX_POOLING_LAMBDA { add(totals, u, share, column); });
   }
 
   // The same: cotangents of windows that find their winner in the same row find
@@ -120,24 +115,39 @@ class CollectByColumn {
       const T* dy,
       const uint8_t* offsets,
       Total (&totals)[K][U]) const {
-    const auto channels = channels_;
     const auto none = broadcast<Lane, kLanes>(K);
     Total sums[U] = {};
     Column columns[U];
     std::fill_n(columns, U, none);
-    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
-      auto at = row.spatial * channels;
-      for (int u = 0; u < U; ++u) {
-        auto share = load<kLanes>(dy + at + u * kLanes);
-        auto column = column_in(row, offsets + at + u * kLanes);
-        sums[u] =
-            sum_where<T, Where::less, kLanes>(sums[u], share, column, none);
-        columns[u] = smaller<kLanes>(column, columns[u]);
-      }
-    });
+    for_each_share<U>(
+        walk, dy, offsets,
+        [&](int u, Total share, Column column) MLX_POOLING_LAMBDA {
+          sums[u] =
+              sum_where<T, Where::less, kLanes>(sums[u], share, column, none);
+          columns[u] = smaller<kLanes>(column, columns[u]);
+        });
     for (int u = 0; u < U; ++u) {
       add(totals, u, sums[u], columns[u]);
     }
+  }
+
+  // Calls visit(u, share, column) with vector u of the cotangent of each such
+  // window, and which column of the inputs' row its winner is in.
+  template <int U, typename Visit>
+  MLX_POOLING_INLINE void for_each_share(
+      const Walk& walk,
+      const T* dy,
+      const uint8_t* offsets,
+      Visit visit) const {
+    const auto channels = channels_;
+    walk.for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
+      auto at = row.spatial * channels;
+      for (int u = 0; u < U; ++u) {
+        visit(
+            u, load<kLanes>(dy + at + u * kLanes),
+            column_in(row, offsets + at + u * kLanes));
+      }
+    });
   }
 
   // Of winners in other rows, this wraps round to K or more.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "cpu/vec.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -33,7 +35,8 @@ MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
 
 // Notices a NaN among values at the price of a multiply-add each: their squares
 // are added up, which makes a NaN of nothing else, since no square is -inf.
-template <typename A, int L, int kSums = 4>
+// `kPlaces` of them are seen side by side.
+template <typename A, int L, int kPlaces = 4>
 class NanWatch {
  public:
   MLX_POOLING_INLINE NanWatch() {
@@ -74,6 +77,8 @@ class NanWatch {
 
  private:
   static constexpr bool kNeeded = std::is_floating_point_v<A>;
+  // More would take registers and no longer save any waiting.
+  static constexpr int kSums = std::min(kPlaces, 4);
 
   Vec<A, L> sums_[kSums];
 };

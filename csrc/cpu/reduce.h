@@ -14,15 +14,15 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// All of them, each before the next.
-template <typename Op, int L, size_t K>
-MLX_POOLING_INLINE auto
-joined_in_order(const std::array<typename Op::template Cell<L>, K>& cells) {
-  auto cell = cells[0];
+// All of them, by join(a, b) of a cell and the next.
+template <typename Cell, size_t K, typename Join>
+MLX_POOLING_INLINE Cell
+all_joined(const std::array<Cell, K>& cells, Join join) {
+  auto all = cells[0];
   for (size_t k = 1; k < K; ++k) {
-    cell = Op::template joined<L>(cell, cells[k]);
+    all = join(all, cells[k]);
   }
-  return cell;
+  return all;
 }
 
 template <typename V>
@@ -88,7 +88,9 @@ struct Sum {
   template <int L, size_t K>
   MLX_POOLING_INLINE static Cell<L>
   joined_aside(const std::array<Cell<L>, K>& columns) {
-    return joined_in_order<Sum, L>(columns);
+    return all_joined(columns, [](auto a, auto b) MLX_POOLING_LAMBDA {
+      return joined<L>(a, b);
+    });
   }
 
   template <int L>
@@ -190,13 +192,13 @@ struct Max {
   MLX_POOLING_INLINE static Cell<L>
   joined_aside(const std::array<Cell<L>, K>& columns) {
     if constexpr (!kTaps) {
-      return joined_in_order<Max, L>(columns);
+      return all_joined(columns, [](auto a, auto b) MLX_POOLING_LAMBDA {
+        return joined<L>(a, b);
+      });
     } else if constexpr (kRule == Rule::exact) {
-      auto cell = columns[0];
-      for (size_t k = 1; k < K; ++k) {
-        cell = exactly_joined_aside<L>(cell, columns[k]);
-      }
-      return cell;
+      return all_joined(columns, [](auto a, auto b) MLX_POOLING_LAMBDA {
+        return exactly_joined_aside<L>(a, b);
+      });
     } else {
       auto cell = columns[0];
       for (size_t k = 1; k < K; ++k) {

@@ -102,8 +102,8 @@ MLX_POOLING_INLINE Vec<T, L> broadcast(T value) {
   return Vec<T, L>{} + value;
 }
 
-// The conversions between lanes of 32 bits and shorter ones that x86 has an
-// instruction for. GCC 12 makes them in halves, or even element by element.
+// The conversions of lanes that x86 has an instruction for, where GCC 12 makes
+// them in halves, or even element by element.
 #if defined(__AVX512F__)
 MLX_POOLING_INLINE __m512i widened(Vec<uint8_t, 16> v) {
   return _mm512_cvtepu8_epi32(bits_as<__m128i>(v));
@@ -116,6 +116,9 @@ MLX_POOLING_INLINE __m512i widened(Vec<uint16_t, 16> v) {
 }
 MLX_POOLING_INLINE __m512i widened(Vec<int16_t, 16> v) {
   return _mm512_cvtepi16_epi32(bits_as<__m256i>(v));
+}
+MLX_POOLING_INLINE __m256i widened_to_16_bits(Vec<uint8_t, 16> v) {
+  return _mm256_cvtepu8_epi16(bits_as<__m128i>(v));
 }
 MLX_POOLING_INLINE __m128i narrowed(Vec<uint32_t, 16> v, uint8_t) {
   return _mm512_cvtepi32_epi8(bits_as<__m512i>(v));
@@ -136,6 +139,9 @@ MLX_POOLING_INLINE __m256i widened(Vec<uint16_t, 8> v) {
 MLX_POOLING_INLINE __m256i widened(Vec<int16_t, 8> v) {
   return _mm256_cvtepi16_epi32(bits_as<__m128i>(v));
 }
+MLX_POOLING_INLINE __m128i widened_to_16_bits(Vec<uint8_t, 8> v) {
+  return _mm_cvtepu8_epi16(_mm_cvtsi64_si128(bits_as<int64_t>(v)));
+}
 MLX_POOLING_INLINE __m128i narrowed(Vec<uint32_t, 8> v, uint16_t) {
   auto low = _mm256_and_si256(bits_as<__m256i>(v), _mm256_set1_epi32(0xffff));
   return _mm_packus_epi32(
@@ -154,6 +160,10 @@ MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
     return static_cast<To>(integers);
   } else if constexpr (sizeof(To) == 4 && requires { widened(integers); }) {
     return bits_as<Resized>(widened(integers));
+  } else if constexpr (sizeof(To) == 2 && requires {
+                         widened_to_16_bits(integers);
+                       }) {
+    return bits_as<Resized>(widened_to_16_bits(integers));
   } else if constexpr (std::is_same_v<V, Vec<uint32_t, L>> && requires {
                          narrowed(integers, To{});
                        }) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu/compare.h"
 #include "cpu/vec.h"
 #include "cpu/winners.h"
 
@@ -15,10 +16,6 @@ inline constexpr bool kHasRuns = false;
 #if defined(__AVX512BW__)
 using Shorts = Vec<uint16_t, 16>;
 using Same = __mmask16;
-
-MLX_POOLING_INLINE Shorts widened_to_16_bits(Vec<uint8_t, 16> v) {
-  return bits_as<Shorts>(_mm256_cvtepu8_epi16(bits_as<__m128i>(v)));
-}
 
 MLX_POOLING_INLINE Shorts upper_product(Shorts a, Shorts b) {
   return bits_as<Shorts>(
@@ -41,11 +38,6 @@ MLX_POOLING_INLINE Vec<float, 16> kept_where(Same same, Vec<float, 16> v) {
 using Shorts = Vec<uint16_t, 8>;
 using Same = __m128i;
 
-MLX_POOLING_INLINE Shorts widened_to_16_bits(Vec<uint8_t, 8> v) {
-  return bits_as<Shorts>(
-      _mm_cvtepu8_epi16(_mm_cvtsi64_si128(bits_as<int64_t>(v))));
-}
-
 MLX_POOLING_INLINE Shorts upper_product(Shorts a, Shorts b) {
   return bits_as<Shorts>(
       _mm_mulhi_epu16(bits_as<__m128i>(a), bits_as<__m128i>(b)));
@@ -61,8 +53,7 @@ MLX_POOLING_INLINE uint64_t others(Same same) {
 }
 
 MLX_POOLING_INLINE Vec<float, 8> kept_where(Same same, Vec<float, 8> v) {
-  auto mask = _mm256_castsi256_ps(_mm256_cvtepi16_epi32(same));
-  return bits_as<Vec<float, 8>>(_mm256_and_ps(mask, bits_as<__m256>(v)));
+  return kept<float, 8>(v, bits_as<Vec<int16_t, 8>>(same));
 }
 #endif
 
@@ -87,7 +78,7 @@ class WinnerRuns {
 #pragma GCC unroll 4
     for (int u = 0; u < U; ++u) {
       auto share = load<kLanes>(dy + u * kLanes);
-      auto tap = load_taps(offsets + u * kLanes);
+      Shorts tap = resize<uint16_t, kLanes>(load<kLanes>(offsets + u * kLanes));
       // A window further on, the same input is one tap less. A gap after each
       // row of taps keeps the last of one from the first of the next.
       Shorts row = upper_product(tap, reciprocal_) >> shift_;
@@ -120,15 +111,6 @@ class WinnerRuns {
 
  private:
   static constexpr int kLanes = kVectorBytes / sizeof(float);
-
-  MLX_POOLING_INLINE static Shorts load_taps(const Offset* from) {
-    auto taps = load<kLanes>(from);
-    if constexpr (sizeof(Offset) == 1) {
-      return widened_to_16_bits(taps);
-    } else {
-      return taps;
-    }
-  }
 
   MLX_POOLING_INLINE void keep(int u) {
     store<kLanes>(last_sums_ + u * kLanes, sums_[u]);
