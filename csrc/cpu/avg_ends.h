@@ -75,6 +75,11 @@ class AvgEnds {
     return Op::template of<L>(reads_by_position_ ? value / divisor : value);
   }
 
+  template <int L>
+  MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
+    fetch_far_ahead<L>(x_ + at, ahead);
+  }
+
   MLX_POOLING_INLINE Value writing(int64_t d, int64_t h, int64_t w) const {
     return writes_by_position_ ? divisor_at<Value>(divisor_, d, h, w)
                                : divisor_of_all_;

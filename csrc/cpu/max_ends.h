@@ -80,6 +80,15 @@ class MaxEnds {
     return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
+  template <int L>
+  MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
+    fetch_far_ahead<L>(x_ + at, ahead);
+  }
+
+  void see_nan(bool is_there) {
+    saw_nan_ |= is_there;
+  }
+
   // Whether a NaN was read that the rule is not for.
   bool saw_nan() const {
     return saw_nan_;

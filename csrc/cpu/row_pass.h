@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 
 #include "cpu/links.h"
 #include "cpu/pass.h"
@@ -22,7 +21,7 @@ class RowPass {
         to_(to),
         channels_(channels),
         from_(linked(links, to)),
-        method_(choose_method(links, channels)) {
+        method_(choose_method(links)) {
     first_ = links.origin ? to.begin + *links.origin : from_.begin;
     auto last = links.origin
         ? first_ + to.size() + (links.kernel - 1) * links.step
@@ -36,11 +35,6 @@ class RowPass {
     if (method_ == &RowPass::join_powers) {
       power_ = Op::take(scratch, padded_ * channels);
       rest_ = Op::take(scratch, padded_ * channels);
-    }
-    if (method_ == &RowPass::join_blocks) {
-      slots_ = std::bit_ceil(static_cast<uint64_t>(links.span + links.block));
-      rests_ = Op::take(scratch, slots_ * kVectors * kLanes);
-      uncut_ = last_of_uncut();
     }
   }
 
@@ -60,36 +54,13 @@ class RowPass {
   using Method = void (RowPass::*)(Cells out, int64_t tap_base) const;
 
   static constexpr int kLanes = Op::kLanes;
-  // What of a row is joined in registers, where there are several vectors.
-  static constexpr int kVectors = 4;
   static constexpr int64_t kLongestDirect = 6;
 
-  static Method choose_method(const AxisLinks& links, int64_t channels) {
+  static Method choose_method(const AxisLinks& links) {
     if (links.origin && links.kernel <= kLongestDirect) {
       return &RowPass::join_neighbours;
     }
-    if (links.in_blocks() && channels >= kLanes) {
-      return &RowPass::join_blocks;
-    }
     return links.origin ? &RowPass::join_powers : &RowPass::join_links;
-  }
-
-  // Where windows that nothing cuts off end, each at a position of its own: not
-  // the last, where windows may end that are cut off.
-  Range last_of_uncut() const {
-    if (!links_.origin || links_.block < links_.kernel) {
-      return {0, 0};
-    }
-    auto is_cut = [&](int64_t o) { return links_.of[o].count < links_.kernel; };
-    auto [begin, end] = to_;
-    while (begin < end && is_cut(begin)) {
-      ++begin;
-    }
-    while (begin < end && is_cut(end - 1)) {
-      --end;
-    }
-    auto last = *links_.origin + links_.kernel - 1;
-    return {begin + last, end - 1 + last};
   }
 
   void join_neighbours(Cells out, int64_t tap_base) const {
@@ -179,116 +150,6 @@ class RowPass {
     }
   }
 
-  // As ItemPass, with as many channels at a time as registers hold.
-  void join_blocks(Cells out, int64_t tap_base) const {
-    for_each_block<typename Op::Lane, kLanes, kVectors>(
-        channels_, [&]<int U>(std::integral_constant<int, U>, int64_t c) {
-          join_columns<U>(c, out, tap_base);
-        });
-  }
-
-  template <int U>
-  struct Vectors {
-    MLX_POOLING_INLINE void join(const Vectors& after) {
-      for (int u = 0; u < U; ++u) {
-        cells[u] = Op::template joined<kLanes>(cells[u], after.cells[u]);
-      }
-    }
-
-    MLX_POOLING_INLINE void write(Cells to, int64_t taps) const {
-      for (int u = 0; u < U; ++u) {
-        Op::template write<kLanes>(
-            to + u * kLanes, Op::template moved<kLanes>(cells[u], taps));
-      }
-    }
-
-    typename Op::template Cell<kLanes> cells[U];
-  };
-
-  template <int U>
-  void join_columns(int64_t c, Cells out, int64_t tap_base) const {
-    auto tap = [&](int64_t i) MLX_POOLING_LAMBDA {
-      Vectors<U> vectors;
-      for (int u = 0; u < U; ++u) {
-        vectors.cells[u] = Op::template tap<kLanes>(
-            row_ + (i - first_) * channels_ + c + u * kLanes, i);
-      }
-      return vectors;
-    };
-    auto slot = [&](int64_t i) MLX_POOLING_LAMBDA {
-      return rests_ + (i & (slots_ - 1)) * U * kLanes;
-    };
-    auto rest = [&](int64_t i) MLX_POOLING_LAMBDA {
-      Vectors<U> vectors;
-      for (int u = 0; u < U; ++u) {
-        vectors.cells[u] = Op::template read<kLanes>(slot(i) + u * kLanes);
-      }
-      return vectors;
-    };
-    const auto length = links_.block;
-    auto next = to_.begin;
-    for (auto block = from_.begin / length * length; block < from_.end;
-         block += length) {
-      auto begin = std::max(block, from_.begin);
-      auto end = std::min(block + length, from_.end);
-      auto joined = tap(end - 1);
-      joined.write(slot(end - 1), 0);
-      for (auto i = end - 2; i >= begin; --i) {
-        auto before = tap(i);
-        before.join(joined);
-        joined = before;
-        joined.write(slot(i), 0);
-      }
-      auto prefix = tap(begin);
-      for (auto i = begin; i < end; ++i) {
-        if (i > begin) {
-          prefix.join(tap(i));
-        }
-        if (uncut_.contains(i)) {
-          auto to = out + ((next++ - to_.begin) * channels_ + c);
-          auto first = i - length + 1;
-          if (first == block) {
-            prefix.write(to, tap_base - first);
-          } else {
-            auto window = rest(first);
-            window.join(prefix);
-            window.write(to, tap_base - first);
-          }
-          continue;
-        }
-        for (; next < to_.end && links_.last(next) <= i; ++next) {
-          const Link& link = links_.of[next];
-          auto to = out + ((next - to_.begin) * channels_ + c);
-          auto taps = tap_base + link.tap - link.first;
-          if (link.count == 0) {
-            nothing<U>().write(to, 0);
-          } else if (link.first == block) {
-            prefix.write(to, taps);
-          } else {
-            auto window = rest(link.first);
-            auto whole = link.first / length * length + length;
-            for (; whole < block; whole += length) {
-              window.join(rest(whole));
-            }
-            if (whole == block) {
-              window.join(prefix);
-            }
-            window.write(to, taps);
-          }
-        }
-      }
-    }
-  }
-
-  template <int U>
-  MLX_POOLING_INLINE static Vectors<U> nothing() {
-    Vectors<U> vectors;
-    for (int u = 0; u < U; ++u) {
-      vectors.cells[u] = Op::template nothing<kLanes>();
-    }
-    return vectors;
-  }
-
   // Where no tap beats the padding, it is the first that is none.
   void clamp_taps(Cells out, int64_t tap_base) const {
     if constexpr (requires { out.taps; }) {
@@ -317,9 +178,6 @@ class RowPass {
   Value* row_;
   Cells power_;
   Cells rest_;
-  Cells rests_;
-  int64_t slots_;
-  Range uncut_; // see last_of_uncut
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

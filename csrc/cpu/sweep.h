@@ -1,9 +1,10 @@
 #pragma once
 
-#include <optional>
+#include <variant>
 
 #include "cpu/item_pass.h"
 #include "cpu/kernels.h"
+#include "cpu/row_blocks.h"
 #include "cpu/row_pass.h"
 #include "cpu/tiling.h"
 
@@ -41,17 +42,11 @@ class Sweep {
       return axis == tiling.band_axis() ? unit.band
                                         : Range{0, links_.axes[axis].size()};
     };
-    RowPass<Op> rows(links_.axes[2], band(2), block_.size(), scratch);
     row_ = band(2);
+    auto rows = rows_of(scratch);
     auto width = row_.size() * block_.size();
     if (tiling.axis() == 2) {
-      auto out = Op::take(scratch, width);
-      load(rows, 0, 0);
-      rows.reduce(out, 0);
-      store(0, 0, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
-        return Op::template read<L>(out + j);
-      });
-      return;
+      return reduce_alone(rows, scratch);
     }
     ItemPass<Op> planes(
         links_.axes[1], band(1), links_.kernel_width, width, scratch);
@@ -86,43 +81,109 @@ class Sweep {
   }
 
  private:
+  using Rows = std::variant<RowPass<Op>, RowBlocks<Ends>>;
+  static constexpr int kLanes = Op::kLanes;
+  static constexpr int64_t kSize = sizeof(typename Ends::Stored);
+
   // Bytes to what is come to some time later: a row is read at once, and
   // nothing is asked for until the next. Positions of a block that is not all
   // channels lie apart.
   uintptr_t ahead() const {
-    constexpr int64_t kSize = sizeof(typename Ends::Stored);
     auto positions = positions_ahead(block_.size() * kSize);
     return block_.size() < channels_ ? positions * channels_ * kSize
                                      : 2 * kAheadBytes;
   }
 
+  Rows rows_of(Scratch& scratch) const {
+    auto& width = links_.axes[2];
+    if (RowBlocks<Ends>::suits(width, block_.size())) {
+      return RowBlocks<Ends>(width, row_, block_, channels_, scratch);
+    }
+    return RowPass<Op>(width, row_, block_.size(), scratch);
+  }
+
+  // The only row there is.
+  void reduce_alone(Rows& rows, Scratch& scratch) {
+    if (auto* blocks = std::get_if<RowBlocks<Ends>>(&rows)) {
+      return reduce_in_place(*blocks);
+    }
+    auto out = Op::take(scratch, row_.size() * block_.size());
+    reduce_row(rows, 0, 0, out, 0);
+    store(0, 0, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+      return Op::template read<L>(out + j);
+    });
+  }
+
+  void reduce_in_place(const RowBlocks<Ends>& blocks) {
+    auto ends = ends_;
+    if (block_.size() * kSize % 64 != 0 || channels_ * kSize % 64 != 0) {
+      ends.stay_in_caches(); // of lines that are stored in two parts
+    }
+    const auto first =
+        sample_ * links_.axes[2].size() * channels_ + block_.begin;
+    const auto ahead = 2 * positions_ahead(RowBlocks<Ends>::kStrip * kSize);
+    blocks.reduce(
+        ends_, row_at(0, 0, 0), ahead,
+        [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
+          auto common = ends.writing(0, 0, o);
+          auto at = first + o * channels_ + c;
+          for (const auto& cell : cells) {
+            ends.template write_cell<kLanes>(
+                at, ahead * channels_ * kSize, cell, common);
+            at += kLanes;
+          }
+        });
+  }
+
   template <typename Emit>
   MLX_POOLING_INLINE void
-  reduce_plane(RowPass<Op>& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
+  reduce_plane(Rows& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
     planes.restart();
     for (auto h = planes.from().begin; h < planes.from().end; ++h) {
-      load(rows, d, h);
-      rows.reduce(planes.slot(h), planes.tap_base(h));
+      reduce_row(rows, d, h, planes.slot(h), planes.tap_base(h));
       planes.push(h, emit);
     }
+  }
+
+  void
+  reduce_row(Rows& rows, int64_t d, int64_t h, Cells out, int64_t tap_base) {
+    if (auto* blocks = std::get_if<RowBlocks<Ends>>(&rows)) {
+      // What follows one strip of channels is the next: rows, at least, do so
+      // at a distance.
+      const auto ahead = links_.axes[2].other_size;
+      return blocks->reduce(
+          ends_, row_at(d, h, tap_base), ahead,
+          [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
+            auto to = out + ((o - row_.begin) * block_.size() + c);
+            for (const auto& cell : cells) {
+              Op::template write<kLanes>(to, cell);
+              to = to + kLanes;
+            }
+          });
+    }
+    auto& pass = std::get<RowPass<Op>>(rows);
+    load(pass, d, h);
+    pass.reduce(out, tap_base);
+  }
+
+  LinkedRow row_at(int64_t d, int64_t h, int64_t tap_base) const {
+    auto& [depth, height, width] = links_.axes;
+    auto row = (sample_ * depth.other_size + d) * height.other_size + h;
+    return {row * width.other_size, tap_base, d, h};
   }
 
   template <typename Read>
   MLX_POOLING_INLINE void
   write(Read cells, int64_t count, int64_t taps, Cells to) {
-    for (int64_t j = 0; j < count; j += Op::kLanes) {
-      Op::template write<Op::kLanes>(
-          to + j,
-          Op::template moved<Op::kLanes>(cells(Lanes<Op::kLanes>{}, j), taps));
+    for (int64_t j = 0; j < count; j += kLanes) {
+      Op::template write<kLanes>(
+          to + j, Op::template moved<kLanes>(cells(Lanes<kLanes>{}, j), taps));
     }
   }
 
   void load(RowPass<Op>& rows, int64_t d, int64_t h) {
-    auto& [depth, height, width] = links_.axes;
-    auto row = (sample_ * depth.other_size + d) * height.other_size + h;
-    auto from = rows.from();
     for_each_run(
-        row * width.other_size, from, ends_.reads_by_position(),
+        row_at(d, h, 0).spatial, rows.from(), ends_.reads_by_position(),
         [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
           ends_.read(position, block_.begin, count, ahead_, rows.row() + j);
         });

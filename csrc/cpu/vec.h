@@ -322,8 +322,18 @@ fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {
   }
 }
 
-// The same for many bytes, which follow those that are asked for before: the
-// line that those end in is not asked for again.
+// The same for what is so far on that it should not be in the first level of
+// cache yet.
+template <int L, typename T>
+MLX_POOLING_INLINE void fetch_far_ahead(const T* from, uintptr_t bytes) {
+  if constexpr (L * sizeof(T) >= 32) {
+    auto ahead = reinterpret_cast<uintptr_t>(from) + bytes;
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead), 0, 2);
+  }
+}
+
+// As fetch_ahead() for many bytes, which follow those that are asked for
+// before: the line that those end in is not asked for again.
 template <int kBytes>
 MLX_POOLING_INLINE void
 fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {

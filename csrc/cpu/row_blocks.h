@@ -1,0 +1,288 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "cpu/kernels.h"
+#include "cpu/nan_watch.h"
+#include "cpu/pass.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Reduces large windows along the innermost axis, a row at a time, by blocks as
+// ItemPass does, with as many channels at a time as registers hold. Elements
+// are read where they lie: `Ends` is that of Sweep, and has what ColumnByColumn
+// asks for, and
+//
+//   fetch_cell_ahead(at, ahead): asks for what lies so many bytes from there
+//   see_nan(is_there): says whether a NaN was among those read
+template <typename Ends>
+class RowBlocks {
+ public:
+  using Op = typename Ends::Op;
+  static constexpr int kLanes = Op::kLanes;
+  static constexpr int kMostVectors = 4;
+  // Channels that are gone through together, if there are so many.
+  static constexpr int64_t kStrip = kMostVectors * kLanes;
+
+  static bool suits(const AxisLinks& links, int64_t channels) {
+    return links.in_blocks() && channels >= kLanes;
+  }
+
+  // For outputs `to` and `channels` of positions that have `pitch`.
+  RowBlocks(
+      const AxisLinks& links,
+      Range to,
+      Range channels,
+      int64_t pitch,
+      Scratch& scratch)
+      : links_(links),
+        to_(to),
+        from_(linked(links, to)),
+        channels_(channels),
+        pitch_(pitch),
+        slots_(std::bit_ceil(static_cast<uint64_t>(links.span + links.block))),
+        rests_(Op::take(scratch, slots_ * kStrip)),
+        taps_(scratch.take<Value>(links.block * kStrip)),
+        uncut_(last_of_uncut()) {}
+
+  // Calls emit(o, c, cells) for each output and strip of channels, of which c
+  // counts in the block, and asks for elements `ahead` positions on.
+  template <typename Emit>
+  void
+  reduce(Ends& ends, const LinkedRow& row, int64_t ahead, Emit emit) const {
+    for_each_block<typename Op::Lane, kLanes, kMostVectors>(
+        channels_.size(), [&]<int U>(Vectors<U>, int64_t c) {
+          reduce_strip<U>(ends, row, ahead, c, emit);
+        });
+  }
+
+ private:
+  using Value = typename Op::Value;
+  using Cell = typename Op::template Cell<kLanes>;
+
+  template <int U>
+  struct Window {
+    MLX_POOLING_INLINE void join(const Window& after) {
+      for (int u = 0; u < U; ++u) {
+        cells[u] = Op::template joined<kLanes>(cells[u], after.cells[u]);
+      }
+    }
+
+    MLX_POOLING_INLINE const std::array<Cell, U>& moved(int64_t taps) {
+      for (auto& cell : cells) {
+        cell = Op::template moved<kLanes>(cell, taps);
+      }
+      return cells;
+    }
+
+    std::array<Cell, U> cells;
+  };
+
+  // Where windows that nothing cuts off end, each at a position of its own: not
+  // the last, where windows may end that are cut off.
+  Range last_of_uncut() const {
+    if (!links_.origin || links_.block < links_.kernel) {
+      return {0, 0};
+    }
+    auto is_cut = [&](int64_t o) { return links_.of[o].count < links_.kernel; };
+    auto [begin, end] = to_;
+    while (begin < end && is_cut(begin)) {
+      ++begin;
+    }
+    while (begin < end && is_cut(end - 1)) {
+      --end;
+    }
+    auto last = *links_.origin + links_.kernel - 1;
+    return {begin + last, end - 1 + last};
+  }
+
+  // The same channels of a row's positions.
+  template <int U>
+  class Strip {
+   public:
+    Strip(
+        const RowBlocks& blocks,
+        const Ends& ends,
+        const LinkedRow& row,
+        int64_t ahead,
+        int64_t c)
+        : ends_(ends),
+          row_(row),
+          pitch_(blocks.pitch_),
+          first_(row.spatial * pitch_ + blocks.channels_.begin + c),
+          ahead_(ahead * pitch_ * sizeof(typename Ends::Stored)),
+          mask_(blocks.slots_ - 1),
+          rests_(blocks.rests_),
+          taps_(blocks.taps_),
+          keeps_taps_(ends.reads_by_position()) {}
+
+    // Position i, for the first time.
+    MLX_POOLING_INLINE Window<U> new_tap(int64_t i, int64_t block) {
+      auto window = tap(i);
+      for (int u = 0; u < U; ++u) {
+        if constexpr (Op::kWatched) {
+          watch_.see(window.cells[u].value, u);
+        }
+        if (keeps_taps_) {
+          store<kLanes>(kept_tap(i, block, u), window.cells[u].value);
+        }
+      }
+      return window;
+    }
+
+    // For the second. More happens here to each: so much memory is not waited
+    // for as if all that follows were asked for at once.
+    MLX_POOLING_INLINE Window<U> tap_again(int64_t i, int64_t block) const {
+      for (int u = 0; u < U; ++u) {
+        ends_.template fetch_cell_ahead<kLanes>(at(i, u), ahead_);
+      }
+      if (!keeps_taps_) {
+        return tap(i);
+      }
+      Window<U> window;
+      for (int u = 0; u < U; ++u) {
+        window.cells[u] = Op::template tap<kLanes>(kept_tap(i, block, u), i);
+      }
+      return window;
+    }
+
+    // What position i makes together with those after it in its block.
+    MLX_POOLING_INLINE void keep_rest(const Window<U>& window, int64_t i) {
+      for (int u = 0; u < U; ++u) {
+        Op::template write<kLanes>(slot(i, u), window.cells[u]);
+      }
+    }
+    MLX_POOLING_INLINE Window<U> rest(int64_t i) const {
+      Window<U> window;
+      for (int u = 0; u < U; ++u) {
+        window.cells[u] = Op::template read<kLanes>(slot(i, u));
+      }
+      return window;
+    }
+
+    MLX_POOLING_INLINE bool saw_nan() const {
+      return watch_.saw_nan();
+    }
+
+   private:
+    MLX_POOLING_INLINE Window<U> tap(int64_t i) const {
+      Window<U> window;
+      auto common = ends_.reading({row_.spatial, i, row_.d, row_.h}, i);
+      for (int u = 0; u < U; ++u) {
+        window.cells[u] = ends_.template read_cell<kLanes>(at(i, u), common);
+      }
+      return window;
+    }
+
+    MLX_POOLING_INLINE int64_t at(int64_t i, int u) const {
+      return first_ + i * pitch_ + u * kLanes;
+    }
+    MLX_POOLING_INLINE typename Op::Cells slot(int64_t i, int u) const {
+      return rests_ + ((i & mask_) * U + u) * kLanes;
+    }
+    MLX_POOLING_INLINE Value* kept_tap(int64_t i, int64_t block, int u) const {
+      return taps_ + ((i - block) * U + u) * kLanes;
+    }
+
+    const Ends ends_; // where no store can change it
+    LinkedRow row_;
+    int64_t pitch_;
+    int64_t first_;
+    uintptr_t ahead_;
+    int64_t mask_;
+    typename Op::Cells rests_;
+    Value* taps_;
+    bool keeps_taps_;
+    NanWatch<Value, kLanes, U> watch_;
+  };
+
+  template <int U, typename Emit>
+  MLX_POOLING_INLINE void reduce_strip(
+      Ends& ends,
+      const LinkedRow& row,
+      int64_t ahead,
+      int64_t c,
+      const Emit& emit) const {
+    Strip<U> strip(*this, ends, row, ahead, c);
+    const auto length = links_.block;
+    auto next = to_.begin;
+    for (auto block = from_.begin / length * length; block < from_.end;
+         block += length) {
+      auto begin = std::max(block, from_.begin);
+      auto end = std::min(block + length, from_.end);
+      auto joined = strip.new_tap(end - 1, block);
+      strip.keep_rest(joined, end - 1);
+      for (auto i = end - 2; i >= begin; --i) {
+        auto before = strip.new_tap(i, block);
+        before.join(joined);
+        joined = before;
+        strip.keep_rest(joined, i);
+      }
+      auto prefix = strip.tap_again(begin, block);
+      for (auto i = begin; i < end; ++i) {
+        if (i > begin) {
+          prefix.join(strip.tap_again(i, block));
+        }
+        if (uncut_.contains(i)) {
+          auto first = i - length + 1;
+          auto window = prefix;
+          if (first != block) {
+            window = strip.rest(first);
+            window.join(prefix);
+          }
+          emit(next++, c, window.moved(row.tap - first));
+          continue;
+        }
+        for (; next < to_.end && links_.last(next) <= i; ++next) {
+          const Link& link = links_.of[next];
+          auto window = window_of(link, strip, block, prefix);
+          emit(next, c, window.moved(row.tap + link.tap - link.first));
+        }
+      }
+    }
+    if constexpr (Op::kWatched) {
+      ends.see_nan(strip.saw_nan());
+    }
+  }
+
+  // Of the rests of blocks before this one and the prefix of this one.
+  template <int U>
+  Window<U> window_of(
+      const Link& link,
+      const Strip<U>& strip,
+      int64_t block,
+      const Window<U>& prefix) const {
+    const auto length = links_.block;
+    if (link.count == 0) {
+      Window<U> nothing;
+      nothing.cells.fill(Op::template nothing<kLanes>());
+      return nothing;
+    }
+    if (link.first == block) {
+      return prefix;
+    }
+    auto window = strip.rest(link.first);
+    auto whole = link.first / length * length + length;
+    for (; whole < block; whole += length) {
+      window.join(strip.rest(whole));
+    }
+    if (whole == block) {
+      window.join(prefix);
+    }
+    return window;
+  }
+
+  const AxisLinks& links_;
+  Range to_;
+  Range from_;
+  Range channels_;
+  int64_t pitch_;
+  int64_t slots_;
+  typename Op::Cells rests_;
+  Value* taps_; // of a block, where reading them again would cost more
+  Range uncut_; // see last_of_uncut
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
