@@ -49,7 +49,7 @@ Cost cost_of(Reduction reduction) {
     case Reduction::maximum:
       return {3.5, 0.52, 0.0195, 0.5};
     case Reduction::winner:
-      return {5.5, 0.75, 0.036, 0.7};
+      return {5.2, 0.6, 0.036, 0.7};
     default:
       return {3, 0.55, 0.0195, 0.3};
   }

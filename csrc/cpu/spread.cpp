@@ -27,16 +27,16 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
             share[u] = sum_of_one<T>(load<L>(dy + c + u * L));
             winner[u] = load<L>(offsets + c + u * L);
           }
-          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-            auto* to = dx + tap.spatial * channels + c;
-            auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap.tap));
-            for (int u = 0; u < U; ++u) {
-              auto won = kept<A, L>(share[u], winner[u] == tap_here);
-              store_result(
-                  to + u * L, stored_exactly<T, L>(won), kAheadBytes,
-                  task.around_caches);
-            }
-          });
+          walk.for_each_tap(
+              channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
+                auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap));
+                for (int u = 0; u < U; ++u) {
+                  auto won = kept<A, L>(share[u], winner[u] == tap_here);
+                  store_result(
+                      dx + at + c + u * L, stored_exactly<T, L>(won),
+                      kAheadBytes, task.around_caches);
+                }
+              });
         });
   }
 }
@@ -56,14 +56,14 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
           for (int u = 0; u < U; ++u) {
             share[u] = sum_of_one<T>(load<L>(dy + c + u * L) / divisor);
           }
-          walk.for_each([&](Linked tap) MLX_POOLING_LAMBDA {
-            auto* to = dx + tap.spatial * channels + c;
-            for (int u = 0; u < U; ++u) {
-              store_result(
-                  to + u * L, stored<T, L>(share[u]), kAheadBytes,
-                  task.around_caches);
-            }
-          });
+          walk.for_each_tap(
+              channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+                for (int u = 0; u < U; ++u) {
+                  store_result(
+                      dx + at + c + u * L, stored<T, L>(share[u]), kAheadBytes,
+                      task.around_caches);
+                }
+              });
         });
   }
 }
