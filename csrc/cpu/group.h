@@ -57,11 +57,11 @@ MLX_POOLING_INLINE void store_wide(T* to, Vec<Wide<T>, L> value) {
   }
 }
 
-// Only the first `count` elements, unless all may be overwritten.
+// Of more than the first `count` elements only if all may be overwritten.
 template <bool kExact, int L, typename T>
 MLX_POOLING_INLINE void
 store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {
-  if (all) {
+  if (all || count >= L) {
     return store_wide<kExact, L>(to, value);
   }
   T some[L];

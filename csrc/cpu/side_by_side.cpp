@@ -46,12 +46,23 @@ side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
 SideBySide
 spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
   auto side = uncut_windows(width);
-  if (side.stride >= (width.kernel - 1) * width.step + 1) {
-    side.windows = lanes / (side.stride * channels);
-    // What lies between a window and the next is written with it.
-    auto& [begin, end] = side.uncut;
-    auto after_last = width.of[end - 1].first + side.stride;
-    end -= after_last > width.other_size ? 1 : 0;
+  if (side.stride < (width.kernel - 1) * width.step + 1) {
+    return side;
+  }
+  // What lies between a window and the next is written with it.
+  auto& [begin, end] = side.uncut;
+  auto after_last = width.of[end - 1].first + side.stride;
+  end -= after_last > width.other_size ? 1 : 0;
+  auto period = side.stride * channels;
+  side.windows = lanes / period;
+  // Several vectors leave fewer lanes empty, and share what a group costs.
+  for (int64_t vectors = 2, filled = 1; vectors <= kSpreadVectors; ++vectors) {
+    auto windows = side.windows > 0 ? vectors * lanes / period : 0;
+    if (windows <= side.uncut.size() &&
+        windows * filled >= side.windows * vectors) {
+      side.windows = windows;
+      filled = vectors;
+    }
   }
   return side;
 }

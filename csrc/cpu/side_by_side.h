@@ -17,7 +17,10 @@ struct SideBySide {
 SideBySide
 side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes);
 
-// Of windows that share no input, whose inputs fill one vector instead.
+// The most vectors that the inputs of a group fill, where windows share none.
+inline constexpr int64_t kSpreadVectors = 4;
+
+// Of such windows.
 SideBySide
 spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes);
 

@@ -8,8 +8,9 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// Of a row of inputs, from the first tap of a group's first window on: which of
-// the windows' elements each belongs to, and which tap it is of that.
+// Of a row of inputs, from the first tap of a group's first window on, in
+// vectors: which of the windows' elements each belongs to, and which tap it is
+// of that.
 template <typename A, int L>
 class Spreading {
  public:
@@ -19,38 +20,53 @@ class Spreading {
     auto channels = task.channels;
     auto period = side_.stride * channels;
     auto step = task.links.axes[2].step;
-    for (int64_t j = 0; j < L; ++j) {
-      auto position = j % period / channels;
-      bool is_tap =
-          position % step == 0 && position / step < task.links.axes[2].kernel;
-      places_[j] =
-          std::min<int64_t>(j / period * channels + j % channels, L - 1);
-      taps_[j] = is_tap ? Tap(position / step) : kNoTap;
+    for (int64_t v = 0; v * L < side_.windows * period; ++v) {
+      auto element = [&](int64_t j) {
+        auto i = v * L + j;
+        return i / period * channels + i % channels;
+      };
+      auto& first = firsts_[v] = element(0);
+      for (int64_t j = 1; j < L; ++j) {
+        first = std::min(first, element(j));
+      }
+      for (int64_t j = 0; j < L; ++j) {
+        auto position = (v * L + j) % period / channels;
+        bool is_tap =
+            position % step == 0 && position / step < task.links.axes[2].kernel;
+        places_[v][j] = std::min<int64_t>(element(j) - first, L - 1);
+        taps_[v][j] = is_tap ? Tap(position / step) : kNoTap;
+      }
     }
   }
 
-  // Which inputs belong to a window at all.
-  MLX_POOLING_INLINE auto are_taps() const {
-    return load<L>(taps_) < broadcast<Tap, L>(kNoTap);
+  // The windows' element from where on vector v has what it needs.
+  MLX_POOLING_INLINE int64_t first(int64_t v) const {
+    return firsts_[v];
   }
 
-  // Which tap each input is, in a row whose first is `first`.
-  MLX_POOLING_INLINE Vec<Tap, L> taps(int64_t first) const {
-    return load<L>(taps_) + broadcast<Tap, L>(Tap(first));
+  // Which inputs of vector v belong to a window at all.
+  MLX_POOLING_INLINE auto are_taps(int64_t v) const {
+    return load<L>(taps_[v]) < broadcast<Tap, L>(kNoTap);
   }
 
-  // Of values for each window, one for each input.
-  MLX_POOLING_INLINE Vec<A, L> spread(Vec<A, L> v) const {
-    return permuted<A, L>(v, v, load<L>(places_));
+  // Which tap each of them is, in a row whose first is `first`.
+  MLX_POOLING_INLINE Vec<Tap, L> taps(int64_t v, int64_t first) const {
+    return load<L>(taps_[v]) + broadcast<Tap, L>(Tap(first));
   }
-  MLX_POOLING_INLINE Vec<Tap, L> spread_taps(Vec<Tap, L> v) const {
-    return permuted<Tap, L>(v, v, load<L>(places_));
+
+  // Of values for each of the windows' elements, from first(v) on, one for each
+  // input of vector v.
+  MLX_POOLING_INLINE Vec<A, L> spread(int64_t v, Vec<A, L> values) const {
+    return permuted<A, L>(values, values, load<L>(places_[v]));
+  }
+  MLX_POOLING_INLINE Vec<Tap, L> spread_taps(int64_t v, Vec<Tap, L> t) const {
+    return permuted<Tap, L>(t, t, load<L>(places_[v]));
   }
 
   // What a group's windows write in a row.
   struct Run {
     int64_t elements;
-    bool all; // may be overwritten that the vector holds
+    bool all; // may be overwritten that the vectors hold
   };
 
   MLX_POOLING_INLINE Run
@@ -59,11 +75,10 @@ class Spreading {
       auto span = (walk.columns() - 1) * task_.links.axes[2].step + 1;
       return {span * task_.channels, false};
     }
-    auto elements = count * side_.stride * task_.channels;
     // The next group overwrites what lies behind this one.
     bool is_followed =
         side_.uncut.contains(walk.w() + count) && i + count < end;
-    return {elements, elements == L || is_followed};
+    return {count * side_.stride * task_.channels, is_followed};
   }
 
  private:
@@ -72,9 +87,19 @@ class Spreading {
 
   const Task& task_;
   const SideBySide side_;
-  Tap places_[L];
-  Tap taps_[L];
+  int64_t firsts_[kSpreadVectors];
+  Tap places_[kSpreadVectors][L];
+  Tap taps_[kSpreadVectors][L];
 };
+
+// Calls visit(v) for each vector of so many elements.
+template <int L, typename Visit>
+MLX_POOLING_INLINE void for_each_vector(int64_t elements, Visit visit) {
+  visit(std::integral_constant<int64_t, 0>{}); // most often the only one
+  for (int64_t v = 1; v * L < elements; ++v) {
+    visit(v);
+  }
+}
 
 template <int L, typename T>
 void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
@@ -90,24 +115,27 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
     for_each_group(
         task, begin, end,
         [&](const Walk& walk, int64_t i, int64_t count) MLX_POOLING_LAMBDA {
-          auto at = i * channels;
-          fetch_ahead<L>(dy + at);
-          fetch_ahead<64>(offsets + at);
-          auto share =
-              spreading.spread(sum_of_one<T>(load_wide<L>(dy + at, dy_end)));
-          auto winner = spreading.spread_taps(
-              resize<Tap, L>(
-                  load_wide<L>(offsets + at, offsets + (dy_end - dy))));
           auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
           auto run = spreading.run(walk, i, count, end);
-          walk.for_each_row(
-              [&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-                auto won = winner == spreading.taps(tap);
-                claim_ahead<L>(dx + spatial * channels, ahead);
-                store_wide<true, L>(
-                    dx + spatial * channels, kept<A, L>(share, won),
-                    run.elements, run.all);
-              });
+          for_each_vector<L>(run.elements, [&](auto v) MLX_POOLING_LAMBDA {
+            auto at = i * channels + spreading.first(v);
+            fetch_ahead<L>(dy + at);
+            fetch_ahead<64>(offsets + at);
+            auto share = spreading.spread(
+                v, sum_of_one<T>(load_wide<L>(dy + at, dy_end)));
+            auto winner = spreading.spread_taps(
+                v,
+                resize<Tap, L>(
+                    load_wide<L>(offsets + at, offsets + (dy_end - dy))));
+            walk.for_each_row([&](int64_t spatial,
+                                  int64_t tap) MLX_POOLING_LAMBDA {
+              auto* to = dx + spatial * channels + v * L;
+              auto won = winner == spreading.taps(v, tap);
+              claim_ahead<L>(to, ahead);
+              store_wide<true, L>(
+                  to, kept<A, L>(share, won), run.elements - v * L, run.all);
+            });
+          });
         });
   }
 }
@@ -124,17 +152,19 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
     for_each_group(
         task, begin, end,
         [&](const Walk& walk, int64_t i, int64_t count) MLX_POOLING_LAMBDA {
-          auto at = i * channels;
           A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
-          auto share = sum_of_one<T>(load_wide<L>(dy + at, dy_end) / divisor);
-          auto shares =
-              kept<A, L>(spreading.spread(share), spreading.are_taps());
           auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
           auto run = spreading.run(walk, i, count, end);
-          walk.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
-            claim_ahead<L>(dx + spatial * channels, ahead);
-            store_wide<false, L>(
-                dx + spatial * channels, shares, run.elements, run.all);
+          for_each_vector<L>(run.elements, [&](auto v) MLX_POOLING_LAMBDA {
+            auto at = i * channels + spreading.first(v);
+            auto share = sum_of_one<T>(load_wide<L>(dy + at, dy_end) / divisor);
+            auto shares =
+                kept<A, L>(spreading.spread(v, share), spreading.are_taps(v));
+            walk.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
+              auto* to = dx + spatial * channels + v * L;
+              claim_ahead<L>(to, ahead);
+              store_wide<false, L>(to, shares, run.elements - v * L, run.all);
+            });
           });
         });
   }
