@@ -57,7 +57,8 @@ MLX_POOLING_INLINE void store_wide(T* to, Vec<Wide<T>, L> value) {
   }
 }
 
-// Of more than the first `count` elements only if all may be overwritten.
+// Stores no more than the first `count` elements, unless all may be
+// overwritten.
 template <bool kExact, int L, typename T>
 MLX_POOLING_INLINE void
 store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {

@@ -26,8 +26,8 @@ void with_rule(const MaxTask& task, Reduce reduce) {
   }
 }
 
-// What sweeps (read, write) and columns (read_cell, write_cell) over maxima
-// read and write.
+// What sweeps over maxima read and write: rows (read, write), and with columns
+// cells of them (read_cell, write_cell).
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
-#include "cpu/kernels.h"
+#include "cpu/links.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/walk.h"
@@ -11,12 +12,12 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces large windows along the innermost axis, a row at a time, by blocks as
-// ItemPass does, with as many channels at a time as registers hold. Elements
-// are read where they lie: `Ends` is that of Sweep, and has what ColumnByColumn
-// asks for, and
+// ItemPass does, with as many channels at a time as stay in registers. Elements
+// are read where they lie: `Ends` has what ColumnByColumn asks for, and
 //
+//   reads_by_position(): whether to read each element only once
 //   fetch_cell_ahead(at, ahead): asks for what lies so many bytes from there
-//   see_nan(is_there): says whether a NaN was among those read
+//   see_nan(is_there): where Op is watched, whether a NaN was read
 template <typename Ends>
 class RowBlocks {
  public:
@@ -132,8 +133,8 @@ class RowBlocks {
       return window;
     }
 
-    // For the second. More happens here to each: so much memory is not waited
-    // for as if all that follows were asked for at once.
+    // For the second time, with more to do for each than the first: memory is
+    // asked for no faster than it comes.
     MLX_POOLING_INLINE Window<U> tap_again(int64_t i, int64_t block) const {
       for (int u = 0; u < U; ++u) {
         ends_.template fetch_cell_ahead<kLanes>(at(i, u), ahead_);

@@ -4,23 +4,22 @@
 
 namespace mlx_pooling::cpu {
 
-// Neighbouring windows of a row whose few channels fit into one vector. What
-// they read of a row of the input lies in two vectors, of which each tap
-// selects its elements.
+// Neighbouring windows of a row with few channels.
 struct SideBySide {
   int64_t windows = 0; // at a time; 0 where none fit
   int64_t stride = 0;
   Range uncut = {0, 0}; // windows that no end of the row cuts off
 };
 
-// Of windows along the innermost axis, in vectors of so many lanes.
+// Of windows along the innermost axis, as many as fit into one vector of so
+// many lanes. What they read of a row of the input lies in two, of which each
+// tap selects its elements.
 SideBySide
 side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes);
 
-// The most vectors that the inputs of a group fill, where windows share none.
+// The same of windows that share no input: as many as have some to fill so many
+// vectors.
 inline constexpr int64_t kSpreadVectors = 4;
-
-// Of such windows.
 SideBySide
 spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes);
 

@@ -33,7 +33,7 @@ class Spreading {
         auto position = (v * L + j) % period / channels;
         bool is_tap =
             position % step == 0 && position / step < task.links.axes[2].kernel;
-        places_[v][j] = std::min<int64_t>(element(j) - first, L - 1);
+        places_[v][j] = element(j) - first;
         taps_[v][j] = is_tap ? Tap(position / step) : kNoTap;
       }
     }

@@ -22,7 +22,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 //   reads_by_position(), writes_by_position(): whether runs of several
 //     positions must not be read or written in one
 //
-// where position is a row-major index of the whole array.
+// where position is a row-major index of the whole array; and what RowBlocks
+// asks for.
 template <typename Ends>
 class Sweep {
  public:
@@ -116,8 +117,8 @@ class Sweep {
 
   void reduce_in_place(const RowBlocks<Ends>& blocks) {
     auto ends = ends_;
-    if (block_.size() * kSize % 64 != 0 || channels_ * kSize % 64 != 0) {
-      ends.stay_in_caches(); // of lines that are stored in two parts
+    if ((block_.begin | block_.size()) * kSize % 64 != 0) {
+      ends.stay_in_caches(); // lines that are stored in two parts
     }
     const auto first =
         sample_ * links_.axes[2].size() * channels_ + block_.begin;
@@ -148,8 +149,7 @@ class Sweep {
   void
   reduce_row(Rows& rows, int64_t d, int64_t h, Cells out, int64_t tap_base) {
     if (auto* blocks = std::get_if<RowBlocks<Ends>>(&rows)) {
-      // What follows one strip of channels is the next: rows, at least, do so
-      // at a distance.
+      // Positions further on are of the next row, or not of this strip.
       const auto ahead = links_.axes[2].other_size;
       return blocks->reduce(
           ends_, row_at(d, h, tap_base), ahead,

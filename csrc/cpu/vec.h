@@ -160,9 +160,9 @@ MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
     return static_cast<To>(integers);
   } else if constexpr (sizeof(To) == 4 && requires { widened(integers); }) {
     return bits_as<Resized>(widened(integers));
-  } else if constexpr (sizeof(To) == 2 && requires {
-                         widened_to_16_bits(integers);
-                       }) {
+  } else if constexpr (
+      sizeof(To) == 2 && std::is_same_v<V, Vec<uint8_t, L>> &&
+      requires { widened_to_16_bits(integers); }) {
     return bits_as<Resized>(widened_to_16_bits(integers));
   } else if constexpr (std::is_same_v<V, Vec<uint32_t, L>> && requires {
                          narrowed(integers, To{});
