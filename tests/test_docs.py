@@ -1,9 +1,11 @@
-"""Each public name has an example, which gives what it says."""
+"""Each public name has an example, which gives what it says; the README's run."""
 
 from __future__ import annotations
 
 import doctest
 import inspect
+import re
+from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -53,3 +55,10 @@ def test_examples_of_functions_call_them_and_show_values(name: str):
     assert any(f"{name}(" in example.source for example in test.examples)
     shown = [e for e in test.examples if e.want and ".shape" not in e.source]
     assert shown
+
+
+def test_the_readme_runs_as_printed():
+    readme = Path(__file__).parents[1] / "README.md"
+    blocks = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert blocks
+    exec("\n".join(blocks), {})
