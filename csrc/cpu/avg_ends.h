@@ -77,7 +77,7 @@ class AvgEnds {
 
   template <int L>
   MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
-    fetch_far_ahead<L>(x_ + at, ahead);
+    fetch_ahead<L, 2>(x_ + at, ahead);
   }
 
   MLX_POOLING_INLINE Value writing(int64_t d, int64_t h, int64_t w) const {

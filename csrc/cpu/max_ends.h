@@ -82,7 +82,7 @@ class MaxEnds {
 
   template <int L>
   MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
-    fetch_far_ahead<L>(x_ + at, ahead);
+    fetch_ahead<L, 2>(x_ + at, ahead);
   }
 
   void see_nan(bool is_there) {

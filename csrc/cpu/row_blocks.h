@@ -45,7 +45,7 @@ class RowBlocks {
         pitch_(pitch),
         slots_(std::bit_ceil(static_cast<uint64_t>(links.span + links.block))),
         rests_(Op::take(scratch, slots_ * kStrip)),
-        taps_(scratch.take<Value>(links.block * kStrip)),
+        taps_(scratch.take<Value>(slots_ * kStrip)),
         uncut_(last_of_uncut()) {}
 
   // Calls emit(o, c, cells) for each output and strip of channels, of which c
@@ -120,14 +120,14 @@ class RowBlocks {
           keeps_taps_(ends.reads_by_position()) {}
 
     // Position i, for the first time.
-    MLX_POOLING_INLINE Window<U> new_tap(int64_t i, int64_t block) {
+    MLX_POOLING_INLINE Window<U> new_tap(int64_t i) {
       auto window = tap(i);
       for (int u = 0; u < U; ++u) {
         if constexpr (Op::kWatched) {
           watch_.see(window.cells[u].value, u);
         }
         if (keeps_taps_) {
-          store<kLanes>(kept_tap(i, block, u), window.cells[u].value);
+          store<kLanes>(taps_ + slot(i, u), window.cells[u].value);
         }
       }
       return window;
@@ -135,7 +135,7 @@ class RowBlocks {
 
     // For the second time, with more to do for each than the first: memory is
     // asked for no faster than it comes.
-    MLX_POOLING_INLINE Window<U> tap_again(int64_t i, int64_t block) const {
+    MLX_POOLING_INLINE Window<U> tap_again(int64_t i) const {
       for (int u = 0; u < U; ++u) {
         ends_.template fetch_cell_ahead<kLanes>(at(i, u), ahead_);
       }
@@ -144,7 +144,7 @@ class RowBlocks {
       }
       Window<U> window;
       for (int u = 0; u < U; ++u) {
-        window.cells[u] = Op::template tap<kLanes>(kept_tap(i, block, u), i);
+        window.cells[u] = Op::template tap<kLanes>(taps_ + slot(i, u), i);
       }
       return window;
     }
@@ -152,13 +152,13 @@ class RowBlocks {
     // What position i makes together with those after it in its block.
     MLX_POOLING_INLINE void keep_rest(const Window<U>& window, int64_t i) {
       for (int u = 0; u < U; ++u) {
-        Op::template write<kLanes>(slot(i, u), window.cells[u]);
+        Op::template write<kLanes>(rests_ + slot(i, u), window.cells[u]);
       }
     }
     MLX_POOLING_INLINE Window<U> rest(int64_t i) const {
       Window<U> window;
       for (int u = 0; u < U; ++u) {
-        window.cells[u] = Op::template read<kLanes>(slot(i, u));
+        window.cells[u] = Op::template read<kLanes>(rests_ + slot(i, u));
       }
       return window;
     }
@@ -180,11 +180,8 @@ class RowBlocks {
     MLX_POOLING_INLINE int64_t at(int64_t i, int u) const {
       return first_ + i * pitch_ + u * kLanes;
     }
-    MLX_POOLING_INLINE typename Op::Cells slot(int64_t i, int u) const {
-      return rests_ + ((i & mask_) * U + u) * kLanes;
-    }
-    MLX_POOLING_INLINE Value* kept_tap(int64_t i, int64_t block, int u) const {
-      return taps_ + ((i - block) * U + u) * kLanes;
+    MLX_POOLING_INLINE int64_t slot(int64_t i, int u) const {
+      return ((i & mask_) * U + u) * kLanes;
     }
 
     const Ends ends_; // where no store can change it
@@ -213,18 +210,18 @@ class RowBlocks {
          block += length) {
       auto begin = std::max(block, from_.begin);
       auto end = std::min(block + length, from_.end);
-      auto joined = strip.new_tap(end - 1, block);
+      auto joined = strip.new_tap(end - 1);
       strip.keep_rest(joined, end - 1);
       for (auto i = end - 2; i >= begin; --i) {
-        auto before = strip.new_tap(i, block);
+        auto before = strip.new_tap(i);
         before.join(joined);
         joined = before;
         strip.keep_rest(joined, i);
       }
-      auto prefix = strip.tap_again(begin, block);
+      auto prefix = strip.tap_again(begin);
       for (auto i = begin; i < end; ++i) {
         if (i > begin) {
-          prefix.join(strip.tap_again(i, block));
+          prefix.join(strip.tap_again(i));
         }
         if (uncut_.contains(i)) {
           auto first = i - length + 1;
@@ -282,7 +279,7 @@ class RowBlocks {
   int64_t pitch_;
   int64_t slots_;
   typename Op::Cells rests_;
-  Value* taps_; // of a block, where reading them again would cost more
+  Value* taps_; // where reading them again would cost more
   Range uncut_; // see last_of_uncut
 };
 

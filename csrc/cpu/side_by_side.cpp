@@ -56,8 +56,9 @@ spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
   auto period = side.stride * channels;
   side.windows = lanes / period;
   // Several vectors leave fewer lanes empty, and share what a group costs.
-  for (int64_t vectors = 2, filled = 1; vectors <= kSpreadVectors; ++vectors) {
-    auto windows = side.windows > 0 ? vectors * lanes / period : 0;
+  auto most = side.windows > 0 ? kSpreadVectors : 0;
+  for (int64_t vectors = 2, filled = 1; vectors <= most; ++vectors) {
+    auto windows = vectors * lanes / period;
     if (windows <= side.uncut.size() &&
         windows * filled >= side.windows * vectors) {
       side.windows = windows;

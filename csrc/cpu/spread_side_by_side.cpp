@@ -92,15 +92,6 @@ class Spreading {
   Tap taps_[kSpreadVectors][L];
 };
 
-// Calls visit(v) for each vector of so many elements.
-template <int L, typename Visit>
-MLX_POOLING_INLINE void for_each_vector(int64_t elements, Visit visit) {
-  visit(std::integral_constant<int64_t, 0>{}); // most often the only one
-  for (int64_t v = 1; v * L < elements; ++v) {
-    visit(v);
-  }
-}
-
 template <int L, typename T>
 void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
   if constexpr (L > 0) {
@@ -117,7 +108,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
         [&](const Walk& walk, int64_t i, int64_t count) MLX_POOLING_LAMBDA {
           auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
           auto run = spreading.run(walk, i, count, end);
-          for_each_vector<L>(run.elements, [&](auto v) MLX_POOLING_LAMBDA {
+          for (int64_t v = 0; v * L < run.elements; ++v) {
             auto at = i * channels + spreading.first(v);
             fetch_ahead<L>(dy + at);
             fetch_ahead<64>(offsets + at);
@@ -135,7 +126,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
               store_wide<true, L>(
                   to, kept<A, L>(share, won), run.elements - v * L, run.all);
             });
-          });
+          }
         });
   }
 }
@@ -155,7 +146,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
           A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
           auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
           auto run = spreading.run(walk, i, count, end);
-          for_each_vector<L>(run.elements, [&](auto v) MLX_POOLING_LAMBDA {
+          for (int64_t v = 0; v * L < run.elements; ++v) {
             auto at = i * channels + spreading.first(v);
             auto share = sum_of_one<T>(load_wide<L>(dy + at, dy_end) / divisor);
             auto shares =
@@ -165,7 +156,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
               claim_ahead<L>(to, ahead);
               store_wide<false, L>(to, shares, run.elements - v * L, run.all);
             });
-          });
+          }
         });
   }
 }

@@ -47,7 +47,7 @@ class Sweep {
     auto rows = rows_of(scratch);
     auto width = row_.size() * block_.size();
     if (tiling.axis() == 2) {
-      return reduce_alone(rows, scratch);
+      return std::visit([&](auto& row) { reduce_alone(row, scratch); }, rows);
     }
     ItemPass<Op> planes(
         links_.axes[1], band(1), links_.kernel_width, width, scratch);
@@ -103,19 +103,51 @@ class Sweep {
     return RowPass<Op>(width, row_, block_.size(), scratch);
   }
 
-  // The only row there is.
-  void reduce_alone(Rows& rows, Scratch& scratch) {
-    if (auto* blocks = std::get_if<RowBlocks<Ends>>(&rows)) {
-      return reduce_in_place(*blocks);
+  template <typename Emit>
+  MLX_POOLING_INLINE void
+  reduce_plane(Rows& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
+    planes.restart();
+    for (auto h = planes.from().begin; h < planes.from().end; ++h) {
+      std::visit(
+          [&](auto& row) {
+            reduce(row, d, h, planes.slot(h), planes.tap_base(h));
+          },
+          rows);
+      planes.push(h, emit);
     }
+  }
+
+  void
+  reduce(RowPass<Op>& row, int64_t d, int64_t h, Cells out, int64_t tap_base) {
+    load(row, d, h);
+    row.reduce(out, tap_base);
+  }
+
+  void reduce(
+      RowBlocks<Ends>& row, int64_t d, int64_t h, Cells out, int64_t tap_base) {
+    // Positions further on are of the next row, or not of this strip.
+    const auto ahead = links_.axes[2].other_size;
+    row.reduce(
+        ends_, row_at(d, h, tap_base), ahead,
+        [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
+          auto to = out + ((o - row_.begin) * block_.size() + c);
+          for (const auto& cell : cells) {
+            Op::template write<kLanes>(to, cell);
+            to = to + kLanes;
+          }
+        });
+  }
+
+  // The only row there is.
+  void reduce_alone(RowPass<Op>& row, Scratch& scratch) {
     auto out = Op::take(scratch, row_.size() * block_.size());
-    reduce_row(rows, 0, 0, out, 0);
+    reduce(row, 0, 0, out, 0);
     store(0, 0, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
       return Op::template read<L>(out + j);
     });
   }
 
-  void reduce_in_place(const RowBlocks<Ends>& blocks) {
+  void reduce_alone(RowBlocks<Ends>& row, Scratch&) {
     auto ends = ends_;
     if ((block_.begin | block_.size()) * kSize % 64 != 0) {
       ends.stay_in_caches(); // lines that are stored in two parts
@@ -123,7 +155,7 @@ class Sweep {
     const auto first =
         sample_ * links_.axes[2].size() * channels_ + block_.begin;
     const auto ahead = 2 * positions_ahead(RowBlocks<Ends>::kStrip * kSize);
-    blocks.reduce(
+    row.reduce(
         ends_, row_at(0, 0, 0), ahead,
         [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
           auto common = ends.writing(0, 0, o);
@@ -134,36 +166,6 @@ class Sweep {
             at += kLanes;
           }
         });
-  }
-
-  template <typename Emit>
-  MLX_POOLING_INLINE void
-  reduce_plane(Rows& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
-    planes.restart();
-    for (auto h = planes.from().begin; h < planes.from().end; ++h) {
-      reduce_row(rows, d, h, planes.slot(h), planes.tap_base(h));
-      planes.push(h, emit);
-    }
-  }
-
-  void
-  reduce_row(Rows& rows, int64_t d, int64_t h, Cells out, int64_t tap_base) {
-    if (auto* blocks = std::get_if<RowBlocks<Ends>>(&rows)) {
-      // Positions further on are of the next row, or not of this strip.
-      const auto ahead = links_.axes[2].other_size;
-      return blocks->reduce(
-          ends_, row_at(d, h, tap_base), ahead,
-          [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
-            auto to = out + ((o - row_.begin) * block_.size() + c);
-            for (const auto& cell : cells) {
-              Op::template write<kLanes>(to, cell);
-              to = to + kLanes;
-            }
-          });
-    }
-    auto& pass = std::get<RowPass<Op>>(rows);
-    load(pass, d, h);
-    pass.reduce(out, tap_base);
   }
 
   LinkedRow row_at(int64_t d, int64_t h, int64_t tap_base) const {

@@ -313,27 +313,19 @@ inline int64_t positions_ahead(int64_t bytes) {
   return static_cast<int64_t>(kAheadBytes) / bytes + 1;
 }
 
-template <int L, typename T>
+// What is so far on that the first level of cache should not hold it yet comes
+// to the second.
+template <int L, int kLevel = 1, typename T>
 MLX_POOLING_INLINE void
 fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {
   if constexpr (L * sizeof(T) >= 32) {
     auto ahead = reinterpret_cast<uintptr_t>(from) + bytes;
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead), 0, 4 - kLevel);
   }
 }
 
-// The same for what is so far on that it should not be in the first level of
-// cache yet.
-template <int L, typename T>
-MLX_POOLING_INLINE void fetch_far_ahead(const T* from, uintptr_t bytes) {
-  if constexpr (L * sizeof(T) >= 32) {
-    auto ahead = reinterpret_cast<uintptr_t>(from) + bytes;
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead), 0, 2);
-  }
-}
-
-// As fetch_ahead() for many bytes, which follow those that are asked for
-// before: the line that those end in is not asked for again.
+// The same for many bytes, which follow those that are asked for before: the
+// line that those end in is not asked for again.
 template <int kBytes>
 MLX_POOLING_INLINE void
 fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
