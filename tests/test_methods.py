@@ -207,6 +207,8 @@ DIGESTED = {
     "2/2": ((90, 90, 64), 2, 2, 0),
     "2/2 of three channels": ((200, 301, 3), 2, 2, 0),
     "3/2 of one channel": ((200, 301, 1), 3, 2, 1),
+    # The gap behind a row's last input is the next row's first input.
+    "1/2 of four channels": ((1024, 67, 4), 1, (1, 2), 0),
 }
 
 
