@@ -45,11 +45,18 @@ class Backend {
       Stream stream) const = 0;
 
   // `geometry` has the plane as input and `indices` as output.
-  virtual void unpool_routes(
+  virtual void max_unpool(
       const Geometry& geometry,
       const array& indices,
-      array& sources,
-      array& targets,
+      const array& x,
+      array& y,
+      Stream stream) const = 0;
+
+  virtual void max_unpool_grad(
+      const Geometry& geometry,
+      const array& indices,
+      const array& dy,
+      array& dx,
       Stream stream) const = 0;
 
   virtual void

@@ -60,20 +60,25 @@ void MaxPoolScatter::run(
 void MaxPoolGather::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& offsets = inputs[0];
-  auto from_shape = input_shape(inputs[1].shape(), offsets.shape());
-  auto geometry = window_.kind == Window::Kind::unpool
-      ? Geometry::whole(from_shape, offsets.shape(), window_.spatial_axes())
-      : Geometry(window_, from_shape);
+  Geometry geometry(window_, input_shape(inputs[1].shape(), offsets.shape()));
   on.max_pool_gather(
       geometry, offsets, inputs.size() == 3 ? &inputs[2] : nullptr, outputs[0],
       stream());
 }
 
-void UnpoolRoutes::run(
-    const Backend& on, const Arrays& inputs, Arrays& outputs) {
+void MaxUnpool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  auto& indices = inputs[0];
   auto geometry = Geometry::whole(
-      outputs[0].shape(), outputs[1].shape(), window_.spatial_axes());
-  on.unpool_routes(geometry, inputs[0], outputs[0], outputs[1], stream());
+      outputs[0].shape(), indices.shape(), window_.spatial_axes());
+  on.max_unpool(geometry, indices, inputs[1], outputs[0], stream());
+}
+
+void MaxUnpoolGrad::run(
+    const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  auto& dy = inputs[1];
+  auto geometry =
+      Geometry::whole(dy.shape(), inputs[0].shape(), window_.spatial_axes());
+  on.max_unpool_grad(geometry, inputs[0], dy, outputs[0], stream());
 }
 
 void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {

@@ -52,27 +52,22 @@ array max_pool_scatter_node(
       {contiguous(offsets, s), extent, contiguous(dy, s)}, s, w)[0];
 }
 
-// `back`: the extent, or of unpooling the map from t back to the offsets.
 array max_pool_gather_node(
     const array& offsets,
-    const array& back,
+    const array& extent,
     const array& t,
     const Window& w,
     mx::Stream s) {
   return node<MaxPoolGather>(
       {offsets.shape()}, {t.dtype()},
-      {contiguous(offsets, s), back, contiguous(t, s)}, s, w)[0];
+      {contiguous(offsets, s), extent, contiguous(t, s)}, s, w)[0];
 }
 
-std::vector<array>
-unpool_routes_node(const array& indices, const Window& w, mx::Stream s) {
-  auto routes = node<UnpoolRoutes>(
-      {unpooled_shape(w, indices.shape()), indices.shape()},
-      {mx::uint32, mx::uint32}, {contiguous(indices, s)}, s, w);
-  for (auto& route : routes) {
-    route = mx::stop_gradient(route, s);
-  }
-  return routes;
+array max_unpool_grad_node(
+    const array& indices, const array& dy, const Window& w, mx::Stream s) {
+  return node<MaxUnpoolGrad>(
+      {indices.shape()}, {dy.dtype()},
+      {contiguous(indices, s), contiguous(dy, s)}, s, w)[0];
 }
 
 std::pair<array, array>
@@ -143,8 +138,9 @@ array max_pool_indices_node(
 
 array max_unpool_node(
     const array& x, const array& indices, const Window& w, mx::Stream s) {
-  auto routes = unpool_routes_node(indices, w, s);
-  return max_pool_gather_node(routes[0], routes[1], x, w, s);
+  return node<MaxUnpool>(
+      {unpooled_shape(w, indices.shape())}, {x.dtype()},
+      {contiguous(indices, s), contiguous(x, s)}, s, w)[0];
 }
 
 array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
@@ -252,12 +248,8 @@ std::vector<array> MaxPoolGather::vjp(
     const Arrays& cotangents,
     const Axes&,
     const Arrays&) {
-  auto adjoint = window_.kind == Window::Kind::unpool
-      ? max_pool_gather_node(
-            primals[1], primals[0], cotangents[0], window_, stream())
-      : max_pool_scatter_node(
-            primals[0], primals[1], cotangents[0], window_, stream());
-  return {adjoint};
+  return {max_pool_scatter_node(
+      primals[0], primals[1], cotangents[0], window_, stream())};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
@@ -269,29 +261,54 @@ MaxPoolGather::vmap(const Arrays& inputs, const Axes& axes) {
   return {{out}, {0}};
 }
 
-// UnpoolRoutes
+// MaxUnpool
 
-std::vector<mx::Shape> UnpoolRoutes::output_shapes(const Arrays& inputs) {
-  auto& indices_shape = inputs[0].shape();
-  return {unpooled_shape(window_, indices_shape), indices_shape};
+std::vector<mx::Shape> MaxUnpool::output_shapes(const Arrays& inputs) {
+  return {unpooled_shape(window_, inputs[0].shape())};
 }
 
 std::vector<array>
-UnpoolRoutes::jvp(const Arrays& primals, const Arrays&, const Axes&) {
-  auto routes = unpool_routes_node(primals[0], window_, stream());
-  return {
-      mx::zeros_like(routes[0], stream()), mx::zeros_like(routes[1], stream())};
+MaxUnpool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+  return {max_unpool_node(tangents[0], primals[0], window_, stream())};
 }
 
-std::vector<array> UnpoolRoutes::vjp(
-    const Arrays& primals, const Arrays&, const Axes&, const Arrays&) {
-  return {mx::zeros_like(primals[0], stream())};
+std::vector<array> MaxUnpool::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays&) {
+  return {max_unpool_grad_node(primals[0], cotangents[0], window_, stream())};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
-UnpoolRoutes::vmap(const Arrays& inputs, const Axes& axes) {
-  auto indices = map_to_front(inputs, axes, stream())[0];
-  return {unpool_routes_node(indices, window_, stream()), {0, 0}};
+MaxUnpool::vmap(const Arrays& inputs, const Axes& axes) {
+  auto in = map_to_front(inputs, axes, stream());
+  return {{max_unpool_node(in[1], in[0], window_, stream())}, {0}};
+}
+
+// MaxUnpoolGrad
+
+std::vector<mx::Shape> MaxUnpoolGrad::output_shapes(const Arrays& inputs) {
+  return {inputs[0].shape()};
+}
+
+std::vector<array>
+MaxUnpoolGrad::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+  return {max_unpool_grad_node(primals[0], tangents[0], window_, stream())};
+}
+
+std::vector<array> MaxUnpoolGrad::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays&) {
+  return {max_unpool_node(cotangents[0], primals[0], window_, stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+MaxUnpoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
+  auto in = map_to_front(inputs, axes, stream());
+  return {{max_unpool_grad_node(in[0], in[1], window_, stream())}, {0}};
 }
 
 // AvgPool

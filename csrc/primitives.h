@@ -4,7 +4,7 @@
 #include "mlx/primitives.h"
 #include "window.h"
 
-// The five linear maps of pooling and how each differentiates into another:
+// The linear maps of pooling and how each differentiates into another:
 //
 //   MaxPool        x -> y (, offsets, extent)
 //   MaxPoolScatter (offsets, extent, dy) -> dx       adjoint of Gather
@@ -12,11 +12,8 @@
 //   AvgPool        x -> y (, extent)
 //   AvgPoolGrad    (extent, dy) -> dx                adjoint of AvgPool
 //
-// Unpooling is a sixth, of integers and without derivative, that turns indices
-// into the two maps between x and its plane, and a MaxPoolGather through them:
-//
-//   UnpoolRoutes   indices -> sources, targets
-//   MaxPoolGather  (sources, targets, x) -> plane    adjoint: the maps swapped
+//   MaxUnpool      (indices, x) -> x at its places in a plane
+//   MaxUnpoolGrad  (indices, dy) -> dx               adjoint of MaxUnpool
 //
 // `offsets` holds the window-local tap of each maximum. `extent` has no
 // elements: its shape, that of x without channels, tells the adjoint how large
@@ -98,13 +95,18 @@ class MaxPoolGather : public Pooling {
   MLX_POOLING_DECLARE(MaxPoolGather)
 };
 
-// sources: which of x each position of the plane comes from, the first where
-// several have its index, all ones where none. targets: the indices of those,
-// all ones for the others and for indices outside the plane.
-class UnpoolRoutes : public Pooling {
+// Where several elements have the same index, it is the first that counts;
+// indices outside the plane are passed over.
+class MaxUnpool : public Pooling {
  public:
   using Pooling::Pooling;
-  MLX_POOLING_DECLARE(UnpoolRoutes)
+  MLX_POOLING_DECLARE(MaxUnpool)
+};
+
+class MaxUnpoolGrad : public Pooling {
+ public:
+  using Pooling::Pooling;
+  MLX_POOLING_DECLARE(MaxUnpoolGrad)
 };
 
 class AvgPool : public Pooling {

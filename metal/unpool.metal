@@ -1,9 +1,10 @@
 #include "common.h"
 
-// Where each position of a plane (the input side) takes its value from: the
-// first element (the output side) whose index names it. Three launches: the
-// first says that none does, the second lets every element claim its position,
-// the third tells the elements whether they got it.
+// Each position of a plane (the input side) takes its value from the first
+// element (the output side) whose index names it. Three launches, of which two
+// find out which that is: one says that there is none, one lets every element
+// claim its position. The third moves the values, or of the adjoint cotangents
+// to those that got theirs. T is any type of their size.
 
 template <typename Index>
 [[kernel]] void unpool_clear(
@@ -51,15 +52,30 @@ template <typename Index>
   }
 }
 
-template <typename Index>
-[[kernel]] void unpool_settle(
+template <typename T, typename Index>
+[[kernel]] void unpool_place(
+    const device uint* sources [[buffer(0)]],
+    const device T* x [[buffer(1)]],
+    device T* y [[buffer(2)]],
+    constant PoolParams& p [[buffer(4)]],
+    uint3 thread_at [[thread_position_in_grid]]) {
+  const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
+  const int64_t position = own_element(p.x, at);
+  const uint number = sources[position];
+  y[position] =
+      number == ~0u ? T(0) : x[element(p.y, at.n, 0, 0, number) + at.channel];
+}
+
+template <typename T, typename Index>
+[[kernel]] void unpool_take(
     const device uint* indices [[buffer(0)]],
     const device uint* sources [[buffer(1)]],
-    device uint* targets [[buffer(2)]],
+    const device T* dy [[buffer(2)]],
+    device T* dx [[buffer(3)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   const Claim claim = own_claim<Index>(indices, p, thread_at);
   const bool won =
       claim.position >= 0 && sources[claim.position] == claim.number;
-  targets[claim.element] = won ? indices[claim.element] : ~0u;
+  dx[claim.element] = won ? dy[claim.position] : T(0);
 }

@@ -359,6 +359,19 @@ def test_a_long_plane():
     assert y[0, -1, 0].item() == 1
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.uint8], ids=short_name)
+def test_channels_are_shared_out_among_threads(dtype: mx.Dtype, batch: int):
+    """So many that it is worth their while; the last block is a narrow one."""
+    size, shape = (96, 96), (batch, 16, 16, 133)
+    indices = mx.random.randint(0, 97 * 96, shape, key=mx.random.key(0))
+    x = Data("ties", 1).array(shape, dtype)
+    check(x, indices, size)
+    if dtype == mx.float32:
+        f = fixed(unpool, indices, size)
+        check_derivatives(f, x, unpooling(np.array(indices), size))
+
+
 @NDIMS
 def test_windows_without_a_tap_come_back_as_zeros(ndim: int):
     g = geometry((2,) * ndim, 2, 2, 4)

@@ -6,7 +6,6 @@
 #include "cpu/cache.h"
 #include "cpu/clear.h"
 #include "cpu/fold.h"
-#include "cpu/gather.h"
 #include "cpu/kernels.h"
 #include "cpu/method.h"
 #include "cpu/parallel.h"
@@ -217,23 +216,40 @@ class CpuBackend : public Backend {
       values = weak(*t);
     }
     submit(stream, [=, offsets = weak(offsets), y = weak(y)]() mutable {
-      cpu::max_pool_gather(geometry, offsets, values ? &*values : nullptr, y);
+      cpu::MaxTask max{
+          task(
+              cpu::Links::windows(geometry), geometry, values ? *values : y, y),
+          geometry.minimum, offsets.dtype().val(), offsets.data<void>(),
+          cpu::Winners(geometry)};
+      auto& kernels = cpu::kernels();
+      run(max, geometry.outputs(), offsets.nbytes() + 2 * y.nbytes(),
+          values ? kernels.max_pool_gather : kernels.max_pool_indices);
     });
   }
 
-  void unpool_routes(
+  void max_unpool(
       const Geometry& geometry,
       const array& indices,
-      array& sources,
-      array& targets,
+      const array& x,
+      array& y,
       Stream stream) const override {
     submit(
         stream,
-        [=, indices = weak(indices), sources = weak(sources),
-         targets = weak(targets)]() mutable {
-          cpu::unpool_routes(
-              geometry, indices.data<uint32_t>(), sources.data<uint32_t>(),
-              targets.data<uint32_t>());
+        [=, indices = weak(indices), x = weak(x), y = weak(y)]() mutable {
+          cpu::max_unpool(geometry, indices, x, y);
+        });
+  }
+
+  void max_unpool_grad(
+      const Geometry& geometry,
+      const array& indices,
+      const array& dy,
+      array& dx,
+      Stream stream) const override {
+    submit(
+        stream,
+        [=, indices = weak(indices), dy = weak(dy), dx = weak(dx)]() mutable {
+          cpu::max_unpool_grad(geometry, indices, dy, dx);
         });
   }
 

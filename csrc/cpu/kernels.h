@@ -41,8 +41,8 @@ struct Task {
 struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
-  void* offsets; // written with maxima, if not null; read with cotangents
-  std::optional<Winners> winners; // of max_pool_winners
+  void* offsets;                  // written with maxima, if not null; else read
+  std::optional<Winners> winners; // of kernels that look theirs up
 };
 
 struct AvgTask : Task {
@@ -60,6 +60,8 @@ struct Kernels {
   Kernel<MaxTask>* max_pool_scatter;
   Kernel<MaxTask>* max_scatter_column_by_column;
   Kernel<MaxTask>* max_pool_winners;
+  Kernel<MaxTask>* max_pool_gather;
+  Kernel<MaxTask>* max_pool_indices;
   Kernel<MaxTask>* max_pool_spread;
   Kernel<MaxTask>* max_spread_side_by_side;
   Kernel<MaxTask>* max_side_by_side;
@@ -90,6 +92,8 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<MaxTask> max_pool_scatter;             \
   Kernel<MaxTask> max_scatter_column_by_column; \
   Kernel<MaxTask> max_pool_winners;             \
+  Kernel<MaxTask> max_pool_gather;              \
+  Kernel<MaxTask> max_pool_indices;             \
   Kernel<MaxTask> max_pool_spread;              \
   Kernel<MaxTask> max_spread_side_by_side;      \
   Kernel<MaxTask> max_side_by_side;             \
@@ -109,6 +113,8 @@ int64_t lanes_side_by_side(int64_t bytes);
       max_pool_scatter,                         \
       max_scatter_column_by_column,             \
       max_pool_winners,                         \
+      max_pool_gather,                          \
+      max_pool_indices,                         \
       max_pool_spread,                          \
       max_spread_side_by_side,                  \
       max_side_by_side,                         \

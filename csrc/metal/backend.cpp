@@ -72,14 +72,24 @@ class MetalBackend : public Backend {
         {&offsets, &y, t}, stream);
   }
 
-  void unpool_routes(
+  void max_unpool(
       const Geometry& geometry,
       const array& indices,
-      array& sources,
-      array& targets,
+      const array& x,
+      array& y,
       Stream stream) const override {
-    run(metal::plan_unpool_routes(geometry), {&indices, &sources, &targets},
+    run(metal::plan_max_unpool(geometry, operand(y)), {&indices, &x, &y},
         stream);
+  }
+
+  void max_unpool_grad(
+      const Geometry& geometry,
+      const array& indices,
+      const array& dy,
+      array& dx,
+      Stream stream) const override {
+    run(metal::plan_max_unpool_grad(geometry, operand(dx)),
+        {&indices, &dy, &dx}, stream);
   }
 
   void

@@ -10,6 +10,8 @@
 
 namespace mlx_pooling::metal {
 
+namespace mx = mlx::core;
+
 namespace {
 
 // Elements from the first to the last of a thread's own tile.
@@ -125,6 +127,28 @@ over_covers(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
+mx::Shape plane_shape(const Geometry& g) {
+  auto size = [](int64_t of) { return static_cast<mx::ShapeElem>(of); };
+  auto& [d, h, w] = g.axes;
+  return {size(g.batch), size(d.in), size(h.in), size(w.in), size(g.channels)};
+}
+
+constexpr int kSources = kFirstTemporary;
+
+// Of unpooling: leaves there the number of the element that each position of
+// the plane belongs to.
+Plan plan_unpool_sources(const Geometry& g) {
+  auto launch = [&](const char* kernel, std::vector<Buffer> buffers) {
+    return make_launch(
+        instantiation(kernel, {element_index(g)}), g, std::move(buffers));
+  };
+  auto clear = launch("unpool_clear", {Buffer{kSources, Access::write}});
+  auto claim = launch("unpool_claim", {{0}, {kSources, Access::update}});
+  Plan plan{over_covers(clear, g, 1, {1, 1}), {{mx::uint32, plane_shape(g)}}};
+  append(plan, over_windows(claim, g, 1, {1, 1}));
+  return plan;
+}
+
 } // namespace
 
 Plan plan_max_pool(
@@ -174,17 +198,21 @@ Plan plan_max_pool_gather(
   return {over_windows(std::move(launch), g, 1, {1, 1}), {}};
 }
 
-Plan plan_unpool_routes(const Geometry& g) {
-  auto launch = [&](const char* kernel, std::vector<Buffer> buffers) {
-    return make_launch(
-        instantiation(kernel, {element_index(g)}), g, std::move(buffers));
-  };
-  auto clear = launch("unpool_clear", {Buffer{1, Access::write}});
-  auto claim = launch("unpool_claim", {{0}, {1, Access::update}});
-  auto settle = launch("unpool_settle", {{0}, {1}, {2, Access::write}});
-  Plan plan{over_covers(clear, g, 1, {1, 1}), {}};
-  append(plan, over_windows(claim, g, 1, {1, 1}));
-  append(plan, over_windows(settle, g, 1, {1, 1}));
+Plan plan_max_unpool(const Geometry& g, Operand y) {
+  auto plan = plan_unpool_sources(g);
+  auto place = make_launch(
+      instantiation("unpool_place", {word_name(y.dtype), element_index(g)}), g,
+      {{kSources}, {1}, {2, Access::write}});
+  append(plan, over_covers(place, g, 1, {1, 1}));
+  return plan;
+}
+
+Plan plan_max_unpool_grad(const Geometry& g, Operand dx) {
+  auto plan = plan_unpool_sources(g);
+  auto take = make_launch(
+      instantiation("unpool_take", {word_name(dx.dtype), element_index(g)}), g,
+      {{0}, {kSources}, {1}, {2, Access::write}});
+  append(plan, over_windows(take, g, 1, {1, 1}));
   return plan;
 }
 

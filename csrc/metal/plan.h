@@ -42,9 +42,11 @@ Plan plan_max_pool_scatter(
 Plan plan_max_pool_gather(
     const Geometry& geometry, Operand offsets, Operand y, bool with_values);
 
-// The arguments are indices, sources and targets; `geometry` has the plane as
-// input.
-Plan plan_unpool_routes(const Geometry& geometry);
+// The arguments are indices, x and y; `geometry` has the plane as input.
+Plan plan_max_unpool(const Geometry& geometry, Operand y);
+
+// The arguments are indices, dy and dx.
+Plan plan_max_unpool_grad(const Geometry& geometry, Operand dx);
 
 Plan plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
 

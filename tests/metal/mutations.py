@@ -240,7 +240,10 @@ MUTATIONS = {
         ("claim.position >= 0) {", "claim.position > 0) {"),
         ("sources + claim.position, claim.number,", "sources + claim.position, 0u,"),
         ("uint(at.d) * uint(p.out[1]) + uint(at.h)", "uint(at.h)"),
-        ("won ? indices[claim.element] : ~0u", "indices[claim.element]"),
+        ("number == ~0u", "number == 0u"),
+        ("element(p.y, at.n, 0, 0, number)", "element(p.x, at.n, 0, 0, number)"),
+        ("won ? dy[claim.position] : T(0)", "dy[claim.position]"),
+        ("sources[claim.position] == claim.number", "true"),
     ],
     "metal/covers.h": [
         ("o * axis.in - start * axis.out : Index(0)", "Index(0) : Index(0)"),

@@ -109,11 +109,13 @@ def avg_sweeps(
     ]
 
 
+WORDS = ("uchar", "ushort", "uint", "ulong")
+
+
 def gather_kernels() -> list[str]:
-    words = ("uchar", "ushort", "uint", "ulong")
     return [
         f"max_pool_gather<{t}, {o}, {index}>"
-        for t, o, index in product(words, OFFSETS, INDEX)
+        for t, o, index in product(WORDS, OFFSETS, INDEX)
     ]
 
 
@@ -155,7 +157,11 @@ FAMILIES = {
     "max_pool_gather": gather_kernels(),
     **{
         name: [f"{name}<{index}>" for index in INDEX]
-        for name in ("unpool_clear", "unpool_claim", "unpool_settle")
+        for name in ("unpool_clear", "unpool_claim")
+    },
+    **{
+        name: [f"{name}<{t}, {index}>" for t, index in product(WORDS, INDEX)]
+        for name in ("unpool_place", "unpool_take")
     },
     "avg_pool": avg_kernels("avg_pool", (*FLOATS, *SUMMED), WINDOW_TILES),
     "avg_sweep": avg_sweeps("avg_sweep", (*FLOATS, *SUMMED)),
@@ -173,7 +179,8 @@ SAMPLES = [
     "avg_pool_grad_flat<float, long, 4, 4, 3, 4, 2>",
     "max_pool_gather<ushort, uint, int>",
     "unpool_claim<int>",
-    "unpool_settle<long>",
+    "unpool_place<uchar, int>",
+    "unpool_take<ulong, long>",
     "max_scatter_sweep<half, float, uchar, long, 2, 16>",
     "avg_pool<bfloat, int, 4, 1, 1>",
     "avg_sweep<float, half, int, 4, 8>",

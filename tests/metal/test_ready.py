@@ -22,7 +22,8 @@ sys.path.append(str(shader_host.PROJECT / "benchmarks"))
 from shapes import CASES, Case
 
 FLOATS = ("float32", "float16", "bfloat16")
-MAXIMA = ("max_pool", "max_pool_scatter", "max_pool_gather", "unpool_routes")
+MAXIMA = ("max_pool", "max_pool_scatter", "max_pool_gather")
+UNPOOLING = ("max_unpool", "max_unpool_grad")
 AVERAGES = ("avg_pool", "avg_pool_grad")
 
 
@@ -78,7 +79,7 @@ def test_layers_of_networks_are_ready(
     library: ctypes.CDLL, source: str, case: Case, dtype: str
 ):
     listed = set(instantiations(source))
-    ops = MAXIMA if case.op == "max" else AVERAGES
+    ops = MAXIMA + UNPOOLING if case.op == "max" else AVERAGES
     for shape in alike(in_network(case, dtype)):
         for launch in launches(library, ops, shape):
             assert launch["ready"], launch["kernel"]

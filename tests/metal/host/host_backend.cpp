@@ -55,14 +55,22 @@ class HostBackend : public Backend {
     backend_for(y).max_pool_gather(geometry, offsets, t, y, stream);
   }
 
-  void unpool_routes(
+  void max_unpool(
       const Geometry& geometry,
       const array& indices,
-      array& sources,
-      array& targets,
+      const array& x,
+      array& y,
       Stream stream) const override {
-    backend_for(indices).unpool_routes(
-        geometry, indices, sources, targets, stream);
+    backend_for(x).max_unpool(geometry, indices, x, y, stream);
+  }
+
+  void max_unpool_grad(
+      const Geometry& geometry,
+      const array& indices,
+      const array& dy,
+      array& dx,
+      Stream stream) const override {
+    backend_for(dy).max_unpool_grad(geometry, indices, dy, dx, stream);
   }
 
   void
@@ -187,8 +195,11 @@ Plan plan_named(
   if (op == "max_pool_gather") {
     return plan_max_pool_gather(g, *offsets, y, true);
   }
-  if (op == "unpool_routes") {
-    return plan_unpool_routes(g);
+  if (op == "max_unpool") {
+    return plan_max_unpool(g, x);
+  }
+  if (op == "max_unpool_grad") {
+    return plan_max_unpool_grad(g, y);
   }
   return op == "avg_pool" ? plan_avg_pool(g, x, y)
                           : plan_avg_pool_grad(g, y, x);

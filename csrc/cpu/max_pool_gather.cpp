@@ -1,0 +1,157 @@
+#include <limits>
+
+#include "cpu/compare.h"
+#include "cpu/dispatch.h"
+#include "cpu/kernels.h"
+#include "cpu/pass.h"
+#include "cpu/word.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+template <typename Offset>
+inline constexpr Offset kNoTap = std::numeric_limits<Offset>::max();
+
+// Calls visit(i, n, start) for windows i from `begin` to `end`, which are of
+// batch element n, with the flat position of the first tap, which may lie
+// before the plane.
+template <typename Visit>
+void for_each_window(
+    const MaxTask& task, int64_t begin, int64_t end, Visit visit) {
+  auto& [depth, height, width] = task.links.axes;
+  auto& starts = task.winners->starts;
+  for (auto i = begin; i < end;) {
+    auto row = i / width.size();
+    auto plane = row / height.size();
+    auto d = starts[0][plane % depth.size()];
+    auto h = starts[1][row % height.size()];
+    auto first = (d * height.other_size + h) * width.other_size;
+    auto row_begin = row * width.size();
+    auto row_end = std::min(end, row_begin + width.size());
+    for (; i < row_end; ++i) {
+      visit(i, plane / depth.size(), first + starts[2][i - row_begin]);
+    }
+  }
+}
+
+// Flat positions of taps from the first, computed rather than looked up: not
+// every instruction set has a vector of loads.
+template <typename Offset>
+class TapPositions {
+ public:
+  explicit TapPositions(const Links& links)
+      : kernel_height_(links.kernel_height), kernel_width_(links.kernel_width) {
+    auto& [depth, height, width] = links.axes;
+    auto next_row = height.step * width.other_size;
+    auto next_plane = depth.step * height.other_size * width.other_size;
+    per_tap_ = width.step;
+    per_row_ = next_row - links.kernel_width * width.step;
+    per_plane_ = next_plane - links.kernel_height * next_row;
+    is_volume_ = depth.kernel > 1;
+  }
+
+  // Modulo 2^32, in which flat positions count.
+  template <int L>
+  MLX_POOLING_INLINE Vec<uint32_t, L> of(Vec<uint32_t, L> tap) const {
+    auto row = quotient<L>(tap, kernel_width_);
+    auto position = tap * broadcast<uint32_t, L>(per_tap_) +
+        row * broadcast<uint32_t, L>(per_row_);
+    if (is_volume_) {
+      position +=
+          quotient<L>(row, kernel_height_) * broadcast<uint32_t, L>(per_plane_);
+    }
+    return position;
+  }
+
+ private:
+  // Of numbers below 2^16 a float is near enough to the exact quotient, which
+  // halves keep away from whole numbers.
+  template <int L>
+  MLX_POOLING_INLINE static Vec<uint32_t, L>
+  quotient(Vec<uint32_t, L> number, uint32_t by) {
+    if constexpr (sizeof(Offset) > 2) {
+      return number / broadcast<uint32_t, L>(by);
+    } else {
+      auto halves = converted<float, L>(bits_as<Vec<int32_t, L>>(number)) +
+          broadcast<float, L>(0.5f);
+      auto quotient = halves * broadcast<float, L>(1 / static_cast<float>(by));
+      return bits_as<Vec<uint32_t, L>>(converted<int32_t, L>(quotient));
+    }
+  }
+
+  template <typename To, int L, typename V>
+  MLX_POOLING_INLINE static Vec<To, L> converted(V v) {
+    if constexpr (L == 1) {
+      return static_cast<To>(v);
+    } else {
+      return __builtin_convertvector(v, Vec<To, L>);
+    }
+  }
+
+  uint32_t kernel_height_;
+  uint32_t kernel_width_;
+  uint32_t per_tap_;
+  uint32_t per_row_;
+  uint32_t per_plane_;
+  bool is_volume_;
+};
+
+template <typename Offset>
+void indices_of(const MaxTask& task, int64_t begin, int64_t end) {
+  constexpr int kLanes = kFullLanes<uint32_t>;
+  const auto channels = task.channels;
+  const auto* offsets = static_cast<const Offset*>(task.offsets);
+  auto* indices = static_cast<uint32_t*>(task.to);
+  const TapPositions<Offset> positions(task.links);
+  for_each_window(
+      task, begin, end,
+      [&](int64_t i, int64_t, int64_t start) MLX_POOLING_LAMBDA {
+        for_each_lane<kLanes>(
+            channels, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+              auto at = i * channels + c;
+              auto tap = resize<uint32_t, L>(load<L>(offsets + at));
+              auto index = positions.template of<L>(tap) +
+                  broadcast<uint32_t, L>(static_cast<uint32_t>(start));
+              auto none = broadcast<uint32_t, L>(~uint32_t{0});
+              auto no_tap = broadcast<uint32_t, L>(kNoTap<Offset>);
+              store<L>(indices + at, chosen<L>(tap == no_tap, none, index));
+            });
+      });
+}
+
+template <typename Offset, typename T>
+void values_of(const MaxTask& task, int64_t begin, int64_t end) {
+  const auto channels = task.channels;
+  const auto plane = task.links.other_plane();
+  const auto* taps = task.winners->taps.data();
+  const auto* offsets = static_cast<const Offset*>(task.offsets);
+  const auto* from = static_cast<const T*>(task.from);
+  auto* to = static_cast<T*>(task.to);
+  for_each_window(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
+    auto* own = from + (n * plane + start) * channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      auto tap = offsets[i * channels + c];
+      to[i * channels + c] =
+          tap == kNoTap<Offset> ? T{0} : own[taps[tap] * channels + c];
+    }
+  });
+}
+
+} // namespace
+
+void max_pool_indices(const MaxTask& task, int64_t begin, int64_t end) {
+  with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
+    indices_of<Offset>(task, begin, end);
+  });
+}
+
+void max_pool_gather(const MaxTask& task, int64_t begin, int64_t end) {
+  with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
+    with_word(task.dtype, [&]<typename T>(T) {
+      values_of<Offset, T>(task, begin, end);
+    });
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
