@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import mlx.core as mx
 
@@ -38,13 +39,30 @@ def _check(x: object, name: str) -> None:
 
 
 def _power(x: mx.array, exponent: float, stream) -> mx.array:
-    if exponent >= 1:
-        return mx.power(x, exponent, stream=stream)
-    return _with_flat_zero(x, exponent, stream)
+    if exponent < 1:
+        return _with_flat_zero(x, exponent, stream)
+    # MLX's power takes as long for these as for any other.
+    square = partial(mx.square, stream=stream)
+    if exponent == 2:
+        return square(x)
+    if exponent == 3:
+        return mx.multiply(square(x), x, stream=stream)
+    if exponent == 4:
+        return square(square(x))
+    return mx.power(x, exponent, stream=stream)
 
 
 def _with_flat_zero(x: mx.array, exponent: float, stream) -> mx.array:
     """``x ** exponent``, with a zero gradient at 0 whatever the exponent."""
     is_zero = mx.equal(x, 0, stream=stream)
-    power = mx.power(mx.where(is_zero, 1, x, stream=stream), exponent, stream=stream)
+    power = _root(mx.where(is_zero, 1, x, stream=stream), exponent, stream)
     return mx.where(is_zero, 0, power, stream=stream)
+
+
+def _root(x: mx.array, exponent: float, stream) -> mx.array:
+    root = partial(mx.sqrt, stream=stream)
+    if exponent == 1 / 2:
+        return root(x)
+    if exponent == 1 / 4:
+        return root(root(x))
+    return mx.power(x, exponent, stream=stream)
