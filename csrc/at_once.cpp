@@ -19,10 +19,6 @@ namespace {
 #define MLX_POOLING_SMALL_WORK 120000
 #endif
 constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
-// In a transformation, where most of the work is still to come, and is to be
-// handed over anyway.
-constexpr double kSmallPart = kSmallWork / 8;
-
 // Of one vector of channels; of one element where there are none.
 constexpr double kVisit = 3;
 constexpr double kTap = 0.5;
@@ -48,8 +44,8 @@ double work(const array& output, const std::vector<array>& inputs) {
   std::string_view name = pooling.name();
   // At least as wide as a float.
   auto lanes = kVectorBytes / std::max<int64_t>(output.itemsize(), 4);
-  bool in_vectors =
-      (name == "MaxPool" || name == "AvgPool") && channels >= lanes;
+  bool in_vectors = name != "MaxPoolGather" && name != "MaxUnpool" &&
+      name != "MaxUnpoolGrad" && channels >= lanes;
   auto visits = in_vectors ? ceil_div(channels, lanes) : channels;
   return (kVisit * static_cast<double>(to / channels) +
           kTap * static_cast<double>(windows) * static_cast<double>(taps)) *
@@ -106,9 +102,7 @@ void compute_if_small(std::vector<array>& outputs) {
   if (pooling.stream().device != mx::Device::cpu || first.size() == 0) {
     return;
   }
-  bool is_transformed = in_transformation();
-  if (work(first, first.inputs()) >
-      (is_transformed ? kSmallPart : kSmallWork)) {
+  if (work(first, first.inputs()) > kSmallWork) {
     return;
   }
   std::vector<array> inputs;
@@ -123,7 +117,7 @@ void compute_if_small(std::vector<array>& outputs) {
   for (auto& output : outputs) {
     output.set_status(array::Status::available);
   }
-  if (!is_transformed) {
+  if (!in_transformation()) {
     first.detach();
   }
 }

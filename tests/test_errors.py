@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import mlx.core as mx
 import numpy as np
@@ -72,6 +72,19 @@ def test_sizes_that_are_not_integers(kind: str, ndim: int, argument: str, bad):
             f"'{argument}' must be an integer or a tuple containing "
             f"{ndim} integer{plural}"
         )
+
+
+@pytest.mark.parametrize("bad", [2.0, (2, 2.0), ((0, 0), (0.0, 0)), (True, True)])
+@KINDS
+def test_what_only_equals_sizes_is_refused_after_them(kind: str, bad):
+    x = mx.ones((1, 4, 4, 1))
+    for argument in ("kernel_size", "stride", "padding", "dilation"):
+        arguments = {"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1}
+        for good in (2, (2, 2), 1, (1, 1), ((0, 0), (0, 0))):
+            with suppress(ValueError):
+                op(kind, 2)(x, **arguments | {argument: good})
+        with pytest.raises(ValueError, match="must be an integer"):
+            op(kind, 2)(x, **arguments | {argument: bad})
 
 
 @pytest.mark.parametrize("argument", ["kernel_size", "dilation"])

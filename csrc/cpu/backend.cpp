@@ -45,6 +45,7 @@ template <typename T>
 struct Reducers {
   cpu::Kernel<T>* walk;
   cpu::Kernel<T>* side_by_side;
+  cpu::Kernel<T>* along_rows;
   cpu::Kernel<T>* column_by_column;
   cpu::Kernel<T>* row_by_row;
   cpu::Kernel<T>* sweep;
@@ -69,6 +70,8 @@ void reduce(
   switch (choice.method) {
     case cpu::Method::side_by_side:
       return run(task, outputs, bytes, by.side_by_side);
+    case cpu::Method::along_rows:
+      return run(task, outputs, bytes, by.along_rows);
     case cpu::Method::column_by_column:
       return run(task, outputs, bytes, by.column_by_column);
     case cpu::Method::sweep:
@@ -162,6 +165,7 @@ class CpuBackend : public Backend {
           x.nbytes() + y.nbytes(),
           {.walk = kernels.max_pool,
            .side_by_side = kernels.max_side_by_side,
+           .along_rows = kernels.max_along_rows,
            .column_by_column = kernels.max_column_by_column,
            .row_by_row = nullptr,
            .sweep = kernels.max_sweep});
@@ -220,7 +224,7 @@ class CpuBackend : public Backend {
           task(
               cpu::Links::windows(geometry), geometry, values ? *values : y, y),
           geometry.minimum, offsets.dtype().val(), offsets.data<void>(),
-          cpu::Winners(geometry)};
+          std::nullopt};
       auto& kernels = cpu::kernels();
       run(max, geometry.outputs(), offsets.nbytes() + 2 * y.nbytes(),
           values ? kernels.max_pool_gather : kernels.max_pool_indices);
@@ -265,6 +269,7 @@ class CpuBackend : public Backend {
           avg, g, lane_bytes(x), cpu::Reduction::sum, x.nbytes() + y.nbytes(),
           {.walk = kernels.avg_pool,
            .side_by_side = kernels.avg_side_by_side,
+           .along_rows = kernels.avg_along_rows,
            .column_by_column = kernels.avg_column_by_column,
            .row_by_row = kernels.avg_row_by_row,
            .sweep = kernels.avg_sweep});
@@ -292,6 +297,7 @@ class CpuBackend : public Backend {
           avg, g, lane, cpu::Reduction::gradient, bytes,
           {.walk = kernels.avg_pool_grad,
            .side_by_side = nullptr,
+           .along_rows = nullptr,
            .column_by_column = kernels.avg_column_by_column,
            .row_by_row = nullptr,
            .sweep = kernels.avg_sweep});

@@ -42,7 +42,7 @@ struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
   void* offsets;                  // written with maxima, if not null; else read
-  std::optional<Winners> winners; // of kernels that look theirs up
+  std::optional<Winners> winners; // of max_pool_winners
 };
 
 struct AvgTask : Task {
@@ -65,6 +65,7 @@ struct Kernels {
   Kernel<MaxTask>* max_pool_spread;
   Kernel<MaxTask>* max_spread_side_by_side;
   Kernel<MaxTask>* max_side_by_side;
+  Kernel<MaxTask>* max_along_rows;
   Kernel<MaxTask>* max_column_by_column;
   Kernel<MaxTask>* max_sweep;
   Kernel<AvgTask>* avg_pool;
@@ -72,6 +73,7 @@ struct Kernels {
   Kernel<AvgTask>* avg_pool_spread;
   Kernel<AvgTask>* avg_spread_side_by_side;
   Kernel<AvgTask>* avg_side_by_side;
+  Kernel<AvgTask>* avg_along_rows;
   Kernel<AvgTask>* avg_row_by_row;
   Kernel<AvgTask>* avg_column_by_column;
   Kernel<AvgTask>* avg_sweep;
@@ -97,6 +99,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<MaxTask> max_pool_spread;              \
   Kernel<MaxTask> max_spread_side_by_side;      \
   Kernel<MaxTask> max_side_by_side;             \
+  Kernel<MaxTask> max_along_rows;               \
   Kernel<MaxTask> max_column_by_column;         \
   Kernel<MaxTask> max_sweep;                    \
   Kernel<AvgTask> avg_pool;                     \
@@ -104,6 +107,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<AvgTask> avg_pool_spread;              \
   Kernel<AvgTask> avg_spread_side_by_side;      \
   Kernel<AvgTask> avg_side_by_side;             \
+  Kernel<AvgTask> avg_along_rows;               \
   Kernel<AvgTask> avg_row_by_row;               \
   Kernel<AvgTask> avg_column_by_column;         \
   Kernel<AvgTask> avg_sweep;                    \
@@ -118,6 +122,7 @@ int64_t lanes_side_by_side(int64_t bytes);
       max_pool_spread,                          \
       max_spread_side_by_side,                  \
       max_side_by_side,                         \
+      max_along_rows,                           \
       max_column_by_column,                     \
       max_sweep,                                \
       avg_pool,                                 \
@@ -125,6 +130,7 @@ int64_t lanes_side_by_side(int64_t bytes);
       avg_pool_spread,                          \
       avg_spread_side_by_side,                  \
       avg_side_by_side,                         \
+      avg_along_rows,                           \
       avg_row_by_row,                           \
       avg_column_by_column,                     \
       avg_sweep,                                \

@@ -13,6 +13,11 @@ namespace {
 template <typename Offset>
 inline constexpr Offset kNoTap = std::numeric_limits<Offset>::max();
 
+// Where tap 0 of a window lies, or would.
+int64_t start(const AxisLinks& axis, int64_t o) {
+  return axis.of[o].first - axis.of[o].tap * axis.step;
+}
+
 // Calls visit(i, n, start) for windows i from `begin` to `end`, which are of
 // batch element n, with the flat position of the first tap, which may lie
 // before the plane.
@@ -20,17 +25,16 @@ template <typename Visit>
 void for_each_window(
     const MaxTask& task, int64_t begin, int64_t end, Visit visit) {
   auto& [depth, height, width] = task.links.axes;
-  auto& starts = task.winners->starts;
   for (auto i = begin; i < end;) {
     auto row = i / width.size();
     auto plane = row / height.size();
-    auto d = starts[0][plane % depth.size()];
-    auto h = starts[1][row % height.size()];
+    auto d = start(depth, plane % depth.size());
+    auto h = start(height, row % height.size());
     auto first = (d * height.other_size + h) * width.other_size;
     auto row_begin = row * width.size();
     auto row_end = std::min(end, row_begin + width.size());
     for (; i < row_end; ++i) {
-      visit(i, plane / depth.size(), first + starts[2][i - row_begin]);
+      visit(i, plane / depth.size(), first + start(width, i - row_begin));
     }
   }
 }
@@ -51,15 +55,16 @@ class TapPositions {
     is_volume_ = depth.kernel > 1;
   }
 
-  // Modulo 2^32, in which flat positions count.
-  template <int L>
-  MLX_POOLING_INLINE Vec<uint32_t, L> of(Vec<uint32_t, L> tap) const {
+  // In To, as what flat positions are to be added up.
+  template <typename To, int L>
+  MLX_POOLING_INLINE Vec<To, L> of(Vec<uint32_t, L> tap) const {
+    auto times = [](Vec<uint32_t, L> count, int64_t step) MLX_POOLING_LAMBDA {
+      return resize<To, L>(count) * broadcast<To, L>(static_cast<To>(step));
+    };
     auto row = quotient<L>(tap, kernel_width_);
-    auto position = tap * broadcast<uint32_t, L>(per_tap_) +
-        row * broadcast<uint32_t, L>(per_row_);
+    auto position = times(tap, per_tap_) + times(row, per_row_);
     if (is_volume_) {
-      position +=
-          quotient<L>(row, kernel_height_) * broadcast<uint32_t, L>(per_plane_);
+      position += times(quotient<L>(row, kernel_height_), per_plane_);
     }
     return position;
   }
@@ -91,9 +96,9 @@ class TapPositions {
 
   uint32_t kernel_height_;
   uint32_t kernel_width_;
-  uint32_t per_tap_;
-  uint32_t per_row_;
-  uint32_t per_plane_;
+  int64_t per_tap_;
+  int64_t per_row_;
+  int64_t per_plane_;
   bool is_volume_;
 };
 
@@ -111,7 +116,7 @@ void indices_of(const MaxTask& task, int64_t begin, int64_t end) {
             channels, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
               auto at = i * channels + c;
               auto tap = resize<uint32_t, L>(load<L>(offsets + at));
-              auto index = positions.template of<L>(tap) +
+              auto index = positions.template of<uint32_t, L>(tap) +
                   broadcast<uint32_t, L>(static_cast<uint32_t>(start));
               auto none = broadcast<uint32_t, L>(~uint32_t{0});
               auto no_tap = broadcast<uint32_t, L>(kNoTap<Offset>);
@@ -124,16 +129,17 @@ template <typename Offset, typename T>
 void values_of(const MaxTask& task, int64_t begin, int64_t end) {
   const auto channels = task.channels;
   const auto plane = task.links.other_plane();
-  const auto* taps = task.winners->taps.data();
   const auto* offsets = static_cast<const Offset*>(task.offsets);
   const auto* from = static_cast<const T*>(task.from);
   auto* to = static_cast<T*>(task.to);
+  const TapPositions<Offset> positions(task.links);
   for_each_window(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
-    auto* own = from + (n * plane + start) * channels;
+    auto first = n * plane + start;
     for (int64_t c = 0; c < channels; ++c) {
       auto tap = offsets[i * channels + c];
+      auto position = first + positions.template of<int64_t, 1>(tap);
       to[i * channels + c] =
-          tap == kNoTap<Offset> ? T{0} : own[taps[tap] * channels + c];
+          tap == kNoTap<Offset> ? T{0} : from[position * channels + c];
     }
   });
 }

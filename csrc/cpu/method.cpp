@@ -1,6 +1,7 @@
 #include "cpu/method.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "cpu/kernels.h"
@@ -15,6 +16,8 @@ namespace {
 //     small windows, large strides
 //   side_by_side          the same
 //     of few channels, with strides
+//   along_rows            the same, of vectors of taps, and what joining costs
+//     large windows of few channels, far apart
 //   column_by_column      product of all but the width, and the width; for
 //                         gradients of maxima less than walk for each
 //     small windows, one column apart; gradients of maxima over windows of
@@ -38,28 +41,29 @@ namespace {
 // Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
 struct Cost {
-  double visit; // of a vector of outputs
-  double tap;   // of one of its taps, where windows are walked
-  double sweep; // of a vector operation, for each of its elements
-  double aside; // of joining a column to the one before
+  double visit;  // of a vector of outputs
+  double tap;    // of one of its taps, where windows are walked
+  double sweep;  // of a vector operation, for each of its elements
+  double aside;  // of joining a column to the one before
+  double across; // of joining a vector's lanes
 };
 
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 0.0195, 0.5};
+      return {3.5, 0.52, 0.0195, 0.5, 12};
     case Reduction::winner:
-      return {5.2, 0.6, 0.036, 0.7};
+      return {5.2, 0.6, 0.036, 0.7, 20};
     default:
-      return {3, 0.55, 0.0195, 0.3};
+      return {3, 0.55, 0.0195, 0.3, 12};
   }
 }
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kPermuted = 1.3;            // a tap side by side, in taps
-constexpr Cost kCover{3, 0.9, 0, 0};         // a tap is a cotangent, looked at
-constexpr Cost kCoverByColumn{3, 0.4, 0, 0}; // loaded once for a row
+constexpr double kPermuted = 1.3;       // a tap side by side, in taps
+constexpr Cost kCover{3, 0.9, 0, 0, 0}; // a tap is a cotangent, looked at
+constexpr Cost kCoverByColumn{3, 0.4, 0, 0, 0}; // loaded once for a row
 constexpr double kWinner = 0.75;   // of a cotangent that finds its input
 constexpr double kRunning = 0.2;   // of one in a run of the same winner
 constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
@@ -134,6 +138,21 @@ double side_by_side_cost(
   return side.windows < 1
       ? std::numeric_limits<double>::infinity()
       : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
+}
+
+// Where channels do not fill a vector, and there is an AlongRows for as many.
+double along_rows_cost(
+    const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  auto& [depth, height, width] = links.axes;
+  auto odd = channels >> std::countr_zero(static_cast<uint64_t>(channels));
+  auto row = width.longest * channels * lane;
+  if (width.step > 1 || odd > 3 || channels * lane >= kVector * kFloat) {
+    return std::numeric_limits<double>::infinity();
+  }
+  auto vectors = longest(depth) * longest(height) *
+      static_cast<double>(ceil_div(row, kVector * kFloat));
+  return (cost.visit + cost.tap * vectors + cost.across) /
+      static_cast<double>(channels);
 }
 
 bool has_columns(const Links& links, int64_t channels, int64_t lane) {
@@ -234,10 +253,17 @@ Choice method_of_reduction(
   auto sweep_lane = reduction == Reduction::winner ? kFloat : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   auto walk = walk_cost(links, channels, lane, cost);
-  auto side = side_by_side(links.axes[2], channels, lanes_side_by_side(lane));
-  if (reduction != Reduction::gradient &&
-      side_by_side_cost(links, channels, side, cost) < std::min(sweep, walk)) {
-    return {Method::side_by_side, side};
+  if (reduction != Reduction::gradient) {
+    auto others = std::min(sweep, walk);
+    auto along_rows = along_rows_cost(links, channels, sweep_lane, cost);
+    auto side = side_by_side(links.axes[2], channels, lanes_side_by_side(lane));
+    if (side_by_side_cost(links, channels, side, cost) <
+        std::min(along_rows, others)) {
+      return {Method::side_by_side, side};
+    }
+    if (along_rows < others) {
+      return {Method::along_rows};
+    }
   }
   if (has_columns(links, channels, lane) &&
       column_by_column_cost(links, channels, lane, cost) <

@@ -10,6 +10,7 @@ namespace mlx_pooling::cpu {
 enum class Method {
   walk, // visit every tap of every window, or every window of every input
   side_by_side,     // visit every tap of windows in one vector: SideBySide
+  along_rows,       // visit vectors of neighbouring taps: AlongRows
   column_by_column, // visit every column of a row of windows once:
                     // ColumnByColumn, CollectByColumn
   sweep,            // reduce along one axis after the other: Sweep

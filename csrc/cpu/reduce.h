@@ -195,7 +195,7 @@ struct Max {
       return all_joined(columns, [](auto a, auto b) MLX_POOLING_LAMBDA {
         return joined<L>(a, b);
       });
-    } else if constexpr (kRule == Rule::exact) {
+    } else if constexpr (kRule == Rule::exact || L == 1) {
       return all_joined(columns, [](auto a, auto b) MLX_POOLING_LAMBDA {
         return exactly_joined_aside<L>(a, b);
       });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from ._ext import Window
@@ -27,11 +28,38 @@ def make_window(
     divisor_override: int | None = None,
     minimum: bool = False,
 ) -> Window:
-    """Build the ``Window`` of an operation over ``axes`` spatial axes.
+    """Return the ``Window`` of an operation over ``axes`` spatial axes.
 
     Raises:
         ValueError: For a wrong number or type of sizes, or one out of range.
+        TypeError: For a wrong type of another argument.
     """
+    sizes = (kernel_size, stride, padding, dilation)
+    rest = (ceil_mode, count_include_pad, divisor_override, minimum)
+    if all(map(_is_plain, sizes + rest)):
+        return _known_window(name, axes, *sizes, *rest)
+    return _new_window(name, axes, *sizes, *rest)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is told apart by a cache, for which (2, 2) and (2, 2.0) are one."""
+    if type(value) is tuple:
+        return all(type(v) is int for v in value)
+    return value is None or type(value) in (int, bool, str)
+
+
+def _new_window(
+    name: str,
+    axes: int,
+    kernel_size: IntOrInts,
+    stride: IntOrInts | None,
+    padding: Padding,
+    dilation: IntOrInts,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+    minimum: bool,
+) -> Window:
     kernel = _sizes(name, "kernel_size", kernel_size, axes)
     pads = _pads(name, padding, axes)
     return Window(
@@ -47,6 +75,10 @@ def make_window(
         padding == "same",
         minimum,
     )
+
+
+# Functions make the same one at every call.
+_known_window = lru_cache(maxsize=256, typed=True)(_new_window)
 
 
 def make_adaptive_window(name: str, axes: int, output_size: OutputSize) -> Window:

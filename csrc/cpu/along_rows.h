@@ -1,0 +1,180 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "cpu/kernels.h"
+#include "cpu/nan_watch.h"
+#include "cpu/pass.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Reduces each window along its rows, of few channels: the elements of a row
+// fill vectors, whatever positions and channels they are of. P vectors hold a
+// whole number of positions, so that lanes keep their channel from P to P; in
+// the end those of the same channel are joined. `Ends` as for ColumnByColumn.
+template <typename Ends, int P>
+class AlongRows {
+ public:
+  explicit AlongRows(const Task& task)
+      : channels_(task.channels),
+        elements_(
+            (static_cast<const char*>(task.from_end) -
+             static_cast<const char*>(task.from)) /
+            static_cast<int64_t>(sizeof(typename Ends::Stored))) {
+    for (int e = 0; e < P * kLanes; ++e) {
+      lanes_[e] = static_cast<Index>(e % kLanes);
+      positions_[e] = static_cast<Position>(e / channels_);
+    }
+  }
+
+  // Window i, which is the walk's. False if nothing was written, since there is
+  // a NaN that the rule is not for.
+  bool reduce(const Ends& ends, const Walk& walk, int64_t i) const {
+    Row row{ends, 0, 0};
+    std::array<Cell, P> cells;
+    cells.fill(Op::template outside<kLanes>());
+    Watch watch;
+    bool is_first = true;
+    walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+      row.at = (walk.plane() + spatial) * channels_;
+      row.tap = tap;
+      join_row(row, walk.columns() * channels_, is_first, cells, watch);
+      is_first = false;
+    });
+    if (Op::kWatched && watch.saw_nan()) {
+      return false;
+    }
+    write(ends, walk, i, cells);
+    return true;
+  }
+
+ private:
+  using Op = typename Ends::Op;
+  using Value = typename Op::Value;
+  static constexpr int kLanes = Op::kLanes;
+  using Cell = typename Op::template Cell<kLanes>;
+  using Watch = NanWatch<Value, kLanes, P>;
+  using Index = OffsetLane<Value, uint8_t>;
+  static constexpr bool kTaps = requires(Cell cell) { cell.tap[0]; };
+  using Position = OffsetLane<Value, uint32_t>;
+
+  struct Row {
+    const Ends& ends;
+    int64_t at; // of its first element
+    int64_t tap;
+  };
+
+  MLX_POOLING_INLINE void join_row(
+      const Row& row,
+      int64_t count,
+      bool is_first,
+      std::array<Cell, P>& cells,
+      Watch& watch) const {
+    const auto positions = P * kLanes / channels_;
+    auto tap = row.tap;
+    for (int64_t j = 0; j < count; j += P * kLanes, tap += positions) {
+      for (int p = 0; p < P; ++p) {
+        auto cell = part_of(row.ends, row.at, j + p * kLanes, count);
+        if constexpr (Op::kWatched) {
+          watch.see(cell.value, p);
+        }
+        if constexpr (kTaps) {
+          cell.tap = load<kLanes>(positions_.data() + p * kLanes);
+          cell = Op::template moved<kLanes>(cell, tap);
+        }
+        cells[p] = is_first && j == 0
+            ? cell
+            : Op::template joined<kLanes>(cells[p], cell);
+      }
+    }
+  }
+
+  // The vector from element j on of a row that ends at `count`.
+  MLX_POOLING_INLINE Cell
+  part_of(const Ends& ends, int64_t at, int64_t j, int64_t count) const {
+    if (j + kLanes <= count) {
+      return ends.template read_cell<kLanes>(at + j, {});
+    }
+    auto nothing = Op::template nothing<kLanes>();
+    if (j >= count) {
+      return nothing;
+    }
+    auto cell = nothing;
+    if (at + j + kLanes <= elements_) {
+      cell = ends.template read_cell<kLanes>(at + j, {});
+    } else {
+      for (auto k = j; k < count; ++k) {
+        cell.value[k - j] = ends.template read_cell<1>(at + k, {}).value;
+      }
+    }
+    auto is_in_row = load<kLanes>(lanes_.data()) <
+        broadcast<Index, kLanes>(static_cast<Index>(count - j));
+    cell.value = chosen<kLanes>(is_in_row, cell.value, nothing.value);
+    return cell;
+  }
+
+  // Half of the positions that are left are joined with the other half.
+  MLX_POOLING_INLINE void write(
+      const Ends& ends,
+      const Walk& walk,
+      int64_t i,
+      const std::array<Cell, P>& cells) const {
+    Buffer buffers[2];
+    auto from = buffers[0].cells();
+    auto to = buffers[1].cells();
+    for (int p = 0; p < P; ++p) {
+      Op::template write<kLanes>(from + p * kLanes, cells[p]);
+    }
+    for (auto half = P * kLanes / 2; half >= channels_; half /= 2) {
+      for_each_lane<kLanes>(
+          half, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
+            using Pair = std::array<typename Op::template Cell<L>, 2>;
+            Pair pair{
+                Op::template read<L>(from + j),
+                Op::template read<L>(from + (j + half))};
+            Op::template write<L>(to + j, Op::template joined_aside<L>(pair));
+          });
+      std::swap(from, to);
+    }
+    auto common = ends.writing(walk.d(), walk.h(), walk.w());
+    for_each_lane<kLanes>(
+        channels_, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+          ends.template write_cell<L>(
+              i * channels_ + c, kAheadBytes, Op::template read<L>(from + c),
+              common);
+        });
+  }
+
+  struct Buffer {
+    typename Op::Cells cells() {
+      if constexpr (kTaps) {
+        return {values, taps};
+      } else if constexpr (requires { Op::Cells::taps; }) {
+        return {values, nullptr};
+      } else {
+        return {values};
+      }
+    }
+
+    alignas(64) Value values[P * kLanes];
+    alignas(64) Position taps[kTaps ? P * kLanes : 1];
+  };
+
+  int64_t channels_;
+  int64_t elements_; // of the array
+  std::array<Index, P * kLanes> lanes_;
+  std::array<Position, P * kLanes> positions_;
+};
+
+// Calls visit<P>() for so many channels, which method.cpp limits.
+template <typename Visit>
+void with_period(int64_t channels, Visit visit) {
+  if (channels % 3 == 0) {
+    return visit.template operator()<3>();
+  }
+  visit.template operator()<1>();
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -1,0 +1,36 @@
+#include "cpu/along_rows.h"
+#include "cpu/max_ends.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+template <typename T, bool kTaps, int P>
+void reduce(const MaxTask& task, int64_t begin, int64_t end) {
+  using Fast = MaxEnds<T, kTaps, Rule::fast>;
+  using Exact = MaxEnds<T, true, Rule::exact>;
+  const Fast ends(task);
+  const AlongRows<Fast, P> rows(task);
+  Walk walk(task.links, begin);
+  for (auto i = begin; i < end; ++i, walk.next()) {
+    bool is_done = rows.reduce(ends, walk, i);
+    if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
+      if (!is_done) {
+        AlongRows<Exact, P>(task).reduce(Exact(task), walk, i);
+      }
+    }
+  }
+}
+
+} // namespace
+
+void max_along_rows(const MaxTask& task, int64_t begin, int64_t end) {
+  with_period(task.channels, [&]<int P>() {
+    with_compared_type(task.dtype, [&]<typename T>(T) {
+      task.offsets ? reduce<T, true, P>(task, begin, end)
+                   : reduce<T, false, P>(task, begin, end);
+    });
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
