@@ -575,14 +575,35 @@ def _max_pool(input: QuantizedArray, window: Window, stream: Stream) -> Quantize
 def _avg_pool(input: QuantizedArray, window: Window, stream: Stream) -> QuantizedArray:
     _check_input(window, input)
     with _on(stream):
-        steps = _steps(input, _sum_dtype(input, window))
-        sums = _ext.sum_pool(steps, window).astype(mx.float32)
-        averages = sums * mx.reciprocal(_divisors(steps, window))
-        return _like(input, _rounded(averages + input.zero_point, input.dtype))
+        sums = _sums_of_steps(input, window).astype(mx.float32)
+        averages = sums * mx.reciprocal(_divisors(input.int_repr(), window))
+        averages = averages + input.zero_point
+        if input.dtype.size == 1 and not window.divisor_override:
+            # In range, as the integers are.
+            return _like(input, mx.round(averages).astype(input.dtype))
+        return _like(input, _rounded(averages, input.dtype))
+
+
+def _sums_of_steps(input: QuantizedArray, window: Window) -> mx.array:
+    """Of each window, where the padding is no step from the zero point."""
+    dtype = _sum_dtype(input, window)
+    if _is_padded(window) or window.ceil_mode:
+        return _ext.sum_pool(_steps(input, dtype), window)
+    sums = _ext.sum_pool(input.int_repr().astype(dtype), window)
+    return sums - mx.array(math.prod(window.kernel_size) * input.zero_point, dtype)
+
+
+def _is_padded(window: Window) -> bool:
+    return any(window.pad_lo) or any(window.pad_hi) or window.same_padding
 
 
 def _like(input: QuantizedArray, values: mx.array) -> QuantizedArray:
-    return QuantizedArray(values, input.scale, input.zero_point)
+    """Of values that come from those of ``input``, which pass no gradient."""
+    output = object.__new__(QuantizedArray)
+    output._values = values
+    output._scale = input.scale
+    output._zero_point = input.zero_point
+    return output
 
 
 def _on(stream: Stream) -> AbstractContextManager[object]:
@@ -601,12 +622,15 @@ def _sum_dtype(input: QuantizedArray, window: Window) -> mx.Dtype:
     return mx.int32 if fits else mx.int64
 
 
-def _divisors(steps: mx.array, window: Window) -> mx.array:
-    """What the sum of each window is divided by, from sum and average of ones.
-
-    They follow from ``steps``, not from its shape, which a shapeless compile changes.
-    """
-    total = mx.sum(steps, axis=-1, keepdims=True)
+def _divisors(x: mx.array, window: Window) -> mx.array:
+    """What the sum of each window is divided by; of all, if that is the same."""
+    if window.divisor_override:
+        return mx.array(float(window.divisor_override))
+    if not window.ceil_mode and (window.count_include_pad or not _is_padded(window)):
+        return mx.array(float(math.prod(window.kernel_size)))
+    # From sum and average of ones. They follow from x, not from its shape, which a
+    # shapeless compile changes.
+    total = mx.sum(x, axis=-1, keepdims=True)
     ones = total == total
     counts = _ext.sum_pool(ones.astype(mx.int32), window)
     divisors = mx.round(counts / _ext.avg_pool(ones, window))
