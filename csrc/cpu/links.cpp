@@ -91,11 +91,10 @@ void survey(AxisLinks& links, const Repeating& repeating) {
     }
   }
   // A block as long as the shortest window that no end cuts off, so that every
-  // window reaches over some block's end; if there is none, all, of which every
-  // window is the beginning or the end.
+  // window reaches over some block's end.
   bool in_blocks = links.step == 1 && links.in_order &&
       links.longest > kLongestDirect && shortest >= kShortestBlock;
-  links.block = in_blocks ? shortest : 0;
+  links.block = in_blocks ? std::min(shortest, links.longest) : 0;
   links.parts = links.block > 0 ? links.span / links.block + 2
                                 : links.span / links.step + 1;
 }

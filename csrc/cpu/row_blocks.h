@@ -84,7 +84,7 @@ class RowBlocks {
   // Where windows that nothing cuts off end, each at a position of its own: not
   // the last, where windows may end that are cut off.
   Range last_of_uncut() const {
-    if (!links_.origin || links_.block != links_.kernel) {
+    if (!links_.origin || links_.block < links_.kernel) {
       return {0, 0};
     }
     auto is_cut = [&](int64_t o) { return links_.of[o].count < links_.kernel; };
