@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cpu/kernels.h"
+#include "cpu/method.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/walk.h"
@@ -23,8 +24,10 @@ class AlongRows {
             (static_cast<const char*>(task.from_end) -
              static_cast<const char*>(task.from)) /
             static_cast<int64_t>(sizeof(typename Ends::Stored))) {
-    for (int e = 0; e < P * kLanes; ++e) {
-      lanes_[e] = static_cast<Index>(e % kLanes);
+    for (int j = 0; j < kLanes; ++j) {
+      lanes_[j] = static_cast<Index>(j);
+    }
+    for (size_t e = 0; e < positions_.size(); ++e) {
       positions_[e] = static_cast<Position>(e / channels_);
     }
   }
@@ -34,7 +37,7 @@ class AlongRows {
   bool reduce(const Ends& ends, const Walk& walk, int64_t i) const {
     Row row{ends, 0, 0};
     std::array<Cell, P> cells;
-    cells.fill(Op::template outside<kLanes>());
+    cells.fill(Op::template nothing<kLanes>());
     Watch watch;
     bool is_first = true;
     walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
@@ -164,14 +167,14 @@ class AlongRows {
 
   int64_t channels_;
   int64_t elements_; // of the array
-  std::array<Index, P * kLanes> lanes_;
-  std::array<Position, P * kLanes> positions_;
+  std::array<Index, kLanes> lanes_;
+  std::array<Position, kTaps ? P * kLanes : 0> positions_; // of elements
 };
 
 // Calls visit<P>() for so many channels, which method.cpp limits.
 template <typename Visit>
 void with_period(int64_t channels, Visit visit) {
-  if (channels % 3 == 0) {
+  if (along_rows_period(channels) == 3) {
     return visit.template operator()<3>();
   }
   visit.template operator()<1>();

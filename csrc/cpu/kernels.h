@@ -41,7 +41,7 @@ struct Task {
 struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
-  void* offsets;                  // written with maxima, if not null; else read
+  void* offsets; // maxima write them, unless null; what follows reads them
   std::optional<Winners> winners; // of max_pool_winners
 };
 

@@ -9,14 +9,16 @@ template <typename T, bool kTaps, int P>
 void reduce(const MaxTask& task, int64_t begin, int64_t end) {
   using Fast = MaxEnds<T, kTaps, Rule::fast>;
   using Exact = MaxEnds<T, true, Rule::exact>;
-  const Fast ends(task);
+  const Fast fast(task);
+  const Exact exact(task);
   const AlongRows<Fast, P> rows(task);
+  const AlongRows<Exact, P> exact_rows(task);
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
-    bool is_done = rows.reduce(ends, walk, i);
+    bool is_done = rows.reduce(fast, walk, i);
     if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
       if (!is_done) {
-        AlongRows<Exact, P>(task).reduce(Exact(task), walk, i);
+        exact_rows.reduce(exact, walk, i);
       }
     }
   }

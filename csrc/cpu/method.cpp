@@ -1,7 +1,6 @@
 #include "cpu/method.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "cpu/kernels.h"
@@ -71,7 +70,7 @@ constexpr double kTotal = 0.1;     // of clearing and storing its total
 constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kScalarRow = 1.5; // of an element without a vector
-constexpr double kScalarTap = 0.25;
+constexpr double kScalarTap = 1.2; // one after the other
 // Of so many channels, cells leave the first level of cache.
 constexpr int64_t kManyChannels = 32;
 constexpr double kUncached = 0.42;
@@ -89,6 +88,7 @@ constexpr double kUncachedTotals = 2.5;
 constexpr int64_t kFloat = 4;   // bytes
 constexpr int64_t kVector = 16; // floats
 constexpr int64_t kShortVector = 4;
+constexpr int64_t kLeastVector = 16; // bytes
 constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
@@ -140,15 +140,16 @@ double side_by_side_cost(
       : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
 }
 
-// Where channels do not fill a vector, and there is an AlongRows for as many.
+// Where there is an AlongRows for as many channels, with the vectors of any
+// instruction set: as many as its period hold whole positions.
 double along_rows_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
   auto& [depth, height, width] = links.axes;
-  auto odd = channels >> std::countr_zero(static_cast<uint64_t>(channels));
-  auto row = width.longest * channels * lane;
-  if (width.step > 1 || odd > 3 || channels * lane >= kVector * kFloat) {
+  auto period = along_rows_period(channels);
+  if (width.step > 1 || period * kLeastVector % (channels * lane) != 0) {
     return std::numeric_limits<double>::infinity();
   }
+  auto row = width.longest * channels * lane;
   auto vectors = longest(depth) * longest(height) *
       static_cast<double>(ceil_div(row, kVector * kFloat));
   return (cost.visit + cost.tap * vectors + cost.across) /
@@ -250,7 +251,8 @@ Choice method_of_reduction(
   }
   auto cost = cost_of(reduction);
   // Which tap a maximum is takes a lane of its own.
-  auto sweep_lane = reduction == Reduction::winner ? kFloat : lane;
+  auto sweep_lane =
+      reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   auto walk = walk_cost(links, channels, lane, cost);
   if (reduction != Reduction::gradient) {

@@ -41,6 +41,11 @@ Choice method_of_reduction(
 std::optional<Choice> method_of_spreading(
     const Links& covers, const Geometry& geometry, int64_t lane);
 
+// Vectors after which lanes of AlongRows have the same channel again, if any.
+inline int64_t along_rows_period(int64_t channels) {
+  return channels % 3 == 0 ? 3 : 1;
+}
+
 // Of max_pool_scatter.
 Choice method_of_scatter(
     const Links& covers,

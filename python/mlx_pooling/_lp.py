@@ -55,14 +55,10 @@ def _power(x: mx.array, exponent: float, stream) -> mx.array:
 def _with_flat_zero(x: mx.array, exponent: float, stream) -> mx.array:
     """``x ** exponent``, with a zero gradient at 0 whatever the exponent."""
     is_zero = mx.equal(x, 0, stream=stream)
-    power = _root(mx.where(is_zero, 1, x, stream=stream), exponent, stream)
+    base = mx.where(is_zero, 1, x, stream=stream)
+    power = (
+        mx.sqrt(base, stream=stream)
+        if exponent == 1 / 2
+        else mx.power(base, exponent, stream=stream)
+    )
     return mx.where(is_zero, 0, power, stream=stream)
-
-
-def _root(x: mx.array, exponent: float, stream) -> mx.array:
-    root = partial(mx.sqrt, stream=stream)
-    if exponent == 1 / 2:
-        return root(x)
-    if exponent == 1 / 4:
-        return root(root(x))
-    return mx.power(x, exponent, stream=stream)

@@ -598,7 +598,7 @@ def _is_padded(window: Window) -> bool:
 
 
 def _like(input: QuantizedArray, values: mx.array) -> QuantizedArray:
-    """Of values that come from those of ``input``, which pass no gradient."""
+    """As ``input``, of values that come from its own, which pass no gradient."""
     output = object.__new__(QuantizedArray)
     output._values = values
     output._scale = input.scale
