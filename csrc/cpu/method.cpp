@@ -70,7 +70,10 @@ constexpr double kTotal = 0.1;     // of clearing and storing its total
 constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kScalarRow = 1.5; // of an element without a vector
-constexpr double kScalarTap = 1.2; // one after the other
+constexpr double kScalarTap = 0.25;
+// So many wait for each other, with nothing else to do in the meantime.
+constexpr double kLongChain = 16;
+constexpr double kChainedTap = 1.2;
 // Of so many channels, cells leave the first level of cache.
 constexpr int64_t kManyChannels = 32;
 constexpr double kUncached = 0.42;
@@ -187,7 +190,8 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
   if (!width.origin && channels < kVector) {
-    auto scalar = kScalarRow + kScalarTap * join;
+    auto tap = join > kLongChain ? kChainedTap : kScalarTap;
+    auto scalar = kScalarRow + tap * join;
     cost += channels < kShortVector ? scalar : scalar / kShortVector;
   }
   return cost;
