@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import mlx.core  # noqa: F401  loads libmlx, which the extension needs
 import pytest
 
-from metal import shader_host
+from metal import shader_host, shader_runs
 
 # Tests either look at that build from outside, or run in a process that uses it.
 collect_ignore_glob = ["test_*.py"] if shader_host.RUNS_SHADERS else ["on_host/*"]
@@ -24,6 +27,32 @@ def host_folder(request: pytest.FixtureRequest) -> Path:
     folder = request.config.cache.mkdir("mlx_pooling_host_shaders")
     shader_host.build(folder)
     return folder
+
+
+def needs_runs(item: pytest.Item) -> bool:
+    return item.path.name == "test_shaders.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts last what waits for the runs, which go on beside all other tests."""
+    items.sort(key=needs_runs)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runs(
+    request: pytest.FixtureRequest,
+) -> Iterator[dict[str, Future[shader_runs.Process]]]:
+    """The runs on the shaders, started as soon as there is the build for them."""
+    if not any(map(needs_runs, request.session.items)):
+        yield {}
+        return
+    folder = request.getfixturevalue("host_folder")
+    pool = ThreadPoolExecutor(os.cpu_count())
+    yield {
+        name: pool.submit(shader_runs.start, run, folder)
+        for name, run in shader_runs.ALL.items()
+    }
+    pool.shutdown(cancel_futures=True)
 
 
 @pytest.fixture(scope="session")

@@ -133,17 +133,30 @@ std::string signature_of(const Launch& launch, const std::string& source) {
   return signature.substr(0, signature.find(") {"));
 }
 
+// Only those lines of the source: regular expressions take long for all.
+std::string declared_constants(const std::string& source) {
+  std::istringstream lines(source);
+  std::string declared;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("constant ")) {
+      declared += line + "\n";
+    }
+  }
+  return declared;
+}
+
 // C++ that gives constants and buffers their values, by the indices that the
 // source itself declares.
 std::string entry_points(const Launch& launch, const std::string& source) {
   std::string assignments;
   std::string addresses;
+  const auto declared = declared_constants(source);
   auto constant = R"(constant \w+ (\w+) \[\[function_constant\((\d+)\)\]\];)";
-  for (auto& match : matches(source, constant)) {
+  for (auto& match : matches(declared, constant)) {
     assignments += match.str(1) + " = values[" + match.str(2) + "];\n";
     addresses += " || p == &" + match.str(1);
   }
-  for (auto& match : matches(source, R"(constant \w+ (\w+) = )")) {
+  for (auto& match : matches(declared, R"(constant \w+ (\w+) = )")) {
     addresses += " || p == &" + match.str(1);
   }
   auto signature = signature_of(launch, source);

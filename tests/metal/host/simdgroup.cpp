@@ -1,10 +1,17 @@
 #include "simdgroup.h"
 
+#include <ucontext.h>
+
 namespace mlx_pooling::metal {
 
 namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
+
+// Not part of the function that set the place, which GCC forbids.
+[[noreturn, gnu::noinline]] void jump(void** place) {
+  __builtin_longjmp(place, 1);
+}
 
 } // namespace
 
@@ -15,39 +22,61 @@ Simdgroup& simdgroup() {
 
 std::string Simdgroup::run(
     uint32_t count, bool reverse, std::function<void(uint32_t lane)> thread) {
-  if (!stacks_) {
-    stacks_.reset(new char[kLanes * kStackBytes]);
-  }
   thread_ = std::move(thread);
   error_.clear();
   is_running_ = true;
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    lanes_[lane].state = State::inactive;
-    if (lane < count) {
-      start(lane);
+  if (!stacks_) {
+    stacks_.reset(new char[kLanes * kStackBytes]);
+    for (current_ = 0; current_ < kLanes; ++current_) {
+      start(current_);
     }
+  }
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    lanes_[lane].state = lane < count ? State::ready : State::inactive;
   }
   while (error_.empty() && resume_all(reverse)) {
     error_ = exchange_all();
   }
   is_running_ = false;
+  if (!error_.empty()) {
+    stacks_.reset(); // lanes are in the middle of theirs
+  }
   return error_;
 }
 
-void Simdgroup::start(uint32_t lane) {
-  auto& [state, context, value, mask] = lanes_[lane];
+// Lets the lane come to where it waits for its first thread.
+[[gnu::noinline]] void Simdgroup::start(uint32_t lane) {
+  ucontext_t context;
   getcontext(&context);
   context.uc_stack.ss_sp = stacks_.get() + lane * kStackBytes;
   context.uc_stack.ss_size = kStackBytes;
-  context.uc_link = &scheduler_;
   makecontext(&context, enter, 0);
-  state = State::ready;
+  if (__builtin_setjmp(scheduler_.data()) == 0) {
+    setcontext(&context);
+  }
 }
 
 void Simdgroup::enter() {
   auto& group = simdgroup();
-  group.thread_(group.current_);
-  group.lanes_[group.current_].state = State::inactive;
+  for (;;) {
+    pause();
+    group.thread_(group.current_);
+    group.lanes_[group.current_].state = State::inactive;
+  }
+}
+
+// Goes on with the scheduler, and returns when that resumes the lane.
+[[gnu::noinline]] void Simdgroup::pause() {
+  auto& group = simdgroup();
+  if (__builtin_setjmp(group.lanes_[group.current_].place.data()) == 0) {
+    jump(group.scheduler_.data());
+  }
+}
+
+[[gnu::noinline]] void Simdgroup::resume() {
+  if (__builtin_setjmp(scheduler_.data()) == 0) {
+    jump(lanes_[current_].place.data());
+  }
 }
 
 // Lets every lane go on until it shuffles or ends; whether any shuffles.
@@ -56,7 +85,7 @@ bool Simdgroup::resume_all(bool reverse) {
   for (uint32_t i = 0; i < kLanes && error_.empty(); ++i) {
     current_ = reverse ? kLanes - 1 - i : i;
     if (lanes_[current_].state != State::inactive) {
-      swapcontext(&scheduler_, &lanes_[current_].context);
+      resume();
       any = any || lanes_[current_].state == State::waiting;
     }
   }
@@ -93,14 +122,13 @@ uint32_t Simdgroup::exchange(uint32_t value, uint32_t mask) {
   lane.value = value;
   lane.mask = mask;
   lane.state = State::waiting;
-  swapcontext(&lane.context, &scheduler_);
+  pause();
   return lane.value;
 }
 
 void Simdgroup::abandon(const std::string& error) {
   error_ = error;
-  setcontext(&scheduler_);
-  __builtin_unreachable();
+  jump(scheduler_.data());
 }
 
 } // namespace mlx_pooling::metal

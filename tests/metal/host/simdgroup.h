@@ -6,8 +6,6 @@
 #include <memory>
 #include <string>
 
-#include <ucontext.h>
-
 namespace mlx_pooling::metal {
 
 // Threads that wait for each other wherever they shuffle, on stacks of their
@@ -33,22 +31,27 @@ class Simdgroup {
 
  private:
   enum class State { inactive, ready, waiting };
+  // What __builtin_setjmp fills: the C library's switches between stacks take
+  // system calls, and address sanitizer's of them clear the stacks.
+  using Place = std::array<void*, 5>;
 
   struct Lane {
     State state = State::inactive;
-    ucontext_t context;
+    Place place;
     uint32_t value;
     uint32_t mask;
   };
 
   static void enter();
+  static void pause();
   void start(uint32_t lane);
+  void resume();
   bool resume_all(bool reverse);
   std::string exchange_all();
 
   std::array<Lane, kLanes> lanes_;
-  std::unique_ptr<char[]> stacks_;
-  ucontext_t scheduler_;
+  std::unique_ptr<char[]> stacks_; // none: no lane has started
+  Place scheduler_;
   uint32_t current_ = 0;
   std::function<void(uint32_t)> thread_;
   std::string error_;
