@@ -43,31 +43,49 @@ MLX_POOLING_INLINE Vec<Wide<T>, L> load_wide(const T* from, const T* end) {
   return load_wide<L>(some);
 }
 
-// Of values that need no rounding, if `kExact`.
-template <bool kExact, int L, typename T>
-MLX_POOLING_INLINE void store_wide(T* to, Vec<Wide<T>, L> value) {
+// As elements of type T are stored; values need no rounding, if `kExact`.
+template <bool kExact, typename T, int L>
+MLX_POOLING_INLINE auto stored_wide(Vec<Wide<T>, L> value) {
   if constexpr (is_narrow<T>) {
     using Bits = std::make_unsigned_t<Arithmetic<T>>;
-    auto bits = resize<Bits, L>(bits_as<Vec<uint32_t, L>>(value));
-    std::memcpy(to, &bits, sizeof(bits));
+    return resize<Bits, L>(bits_as<Vec<uint32_t, L>>(value));
   } else if constexpr (kExact) {
-    store_exact<L>(to, value);
+    return stored_exactly<T, L>(value);
   } else {
-    store<L>(to, value);
+    return stored<T, L>(value);
   }
 }
 
-// Stores no more than the first `count` elements, unless all may be
-// overwritten.
+// Stores the first `count` of L elements.
+template <int L, typename T, typename Bits>
+MLX_POOLING_INLINE void store_first(T* to, const Bits& bits, int64_t count) {
+#if defined(__AVX512BW__)
+  const auto mask = (uint32_t{1} << count) - 1;
+  if constexpr (sizeof(Bits) == 64 && L == 16) {
+    return _mm512_mask_storeu_epi32(to, mask, bits_as<__m512i>(bits));
+  } else if constexpr (sizeof(Bits) == 64 && L == 8) {
+    return _mm512_mask_storeu_epi64(to, mask, bits_as<__m512i>(bits));
+  } else if constexpr (sizeof(Bits) == 32 && L == 16) {
+    return _mm256_mask_storeu_epi16(to, mask, bits_as<__m256i>(bits));
+  } else if constexpr (sizeof(Bits) == 16 && L == 16) {
+    return _mm_mask_storeu_epi8(to, mask, bits_as<__m128i>(bits));
+  }
+#endif
+  T some[L];
+  std::memcpy(some, &bits, sizeof(bits));
+  std::copy_n(some, count, to);
+}
+
+// No more than the first `count` elements, unless all may be overwritten.
 template <bool kExact, int L, typename T>
 MLX_POOLING_INLINE void
 store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {
+  auto bits = stored_wide<kExact, T, L>(value);
   if (all || count >= L) {
-    return store_wide<kExact, L>(to, value);
+    std::memcpy(to, &bits, sizeof(bits));
+  } else {
+    store_first<L>(to, bits, count);
   }
-  T some[L];
-  store_wide<kExact, L>(some, value);
-  std::copy_n(some, count, to);
 }
 
 // From a row to one that windows some rows below read or write in its place:

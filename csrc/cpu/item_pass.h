@@ -68,7 +68,7 @@ class ItemPass {
     }
     for (; next_ < to_.end && links_.last(next_) <= i; ++next_) {
       gather(i);
-      with_count(count_, [&](auto count) MLX_POOLING_LAMBDA {
+      with_count<Op::kRare>(count_, [&](auto count) MLX_POOLING_LAMBDA {
         const auto parts = held(count);
         emit(next_, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           return window<L>(parts, count, j);

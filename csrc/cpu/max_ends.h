@@ -12,20 +12,6 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Calls reduce<kTaps, kRule>() for the fast rule and, if that says that there
-// is a NaN, for the exact one, which is rare enough to find taps nobody asks
-// for.
-template <typename T, typename Reduce>
-void with_rule(const MaxTask& task, Reduce reduce) {
-  bool is_done = task.offsets ? reduce.template operator()<true, Rule::fast>()
-                              : reduce.template operator()<false, Rule::fast>();
-  if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
-    if (!is_done) {
-      reduce.template operator()<true, Rule::exact>();
-    }
-  }
-}
-
 // What sweeps over maxima read and write: rows (read, write), and with columns
 // cells of them (read_cell, write_cell).
 template <typename T, bool kTaps, Rule kRule>

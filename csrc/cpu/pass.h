@@ -25,9 +25,13 @@ MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
   }
 }
 
-// Calls visit(count), as a compile-time constant where it is small.
-template <typename Visit>
+// Calls visit(count), as a compile-time constant where it is small; but not of
+// what is rare, which would take long to compile.
+template <bool kRare = false, typename Visit>
 MLX_POOLING_INLINE void with_count(int64_t count, Visit visit) {
+  if constexpr (kRare) {
+    return visit(count);
+  }
   switch (count) {
     case 1:
       return visit(std::integral_constant<int64_t, 1>{});

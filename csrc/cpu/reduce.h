@@ -32,6 +32,7 @@ struct Sum {
   static constexpr int kLanes = kVectorBytes / sizeof(Value);
   static constexpr int kCellVectors = 1;
   static constexpr bool kWatched = false;
+  static constexpr bool kRare = false;
 
   struct Cells {
     Value* values;
@@ -119,6 +120,7 @@ struct Max {
   // Whether to look out for NaN.
   static constexpr bool kWatched =
       kRule == Rule::fast && std::is_floating_point_v<Value>;
+  static constexpr bool kRare = kRule == Rule::exact;
 
   struct Cells {
     Value* values;

@@ -94,7 +94,7 @@ class RowPass {
   // out = each position's first `taps` taps.
   void join_taps(
       Cells out, int64_t positions, int64_t taps, int64_t tap_base) const {
-    with_count(taps, [&](auto count) MLX_POOLING_LAMBDA {
+    with_count<Op::kRare>(taps, [&](auto count) MLX_POOLING_LAMBDA {
       for (int64_t j = 0; j < positions * channels_; j += kLanes) {
         auto cell = Op::template tap<kLanes>(row_ + j, tap_base);
         for (int64_t k = 1; k < count; ++k) {

@@ -170,8 +170,28 @@ class Walk {
         d_ = 0;
         ++n_;
       }
+    } else if (moves_down()) {
+      return;
     }
     enter_row();
+  }
+
+  // Whether what the row before was linked to only had to be moved for this
+  // one.
+  bool moves_down() {
+    auto& height = links_.axes[1];
+    const Link& before = height.of[h_ - 1];
+    const Link& here = height.of[h_];
+    if (here.count != before.count || here.tap != before.tap ||
+        !height.starts.empty()) {
+      return false;
+    }
+    auto rows = here.first - before.first;
+    for (auto& row : rows_) {
+      row.spatial += rows * links_.axes[2].other_size;
+      row.h += rows;
+    }
+    return true;
   }
 
   void enter_row() {
