@@ -305,9 +305,9 @@ def test_float64_needs_the_cpu(device: str):
 @contextmanager
 def at_once():
     """A loop over 2**31 of anything, for each output, takes longer."""
-    start = time.perf_counter()
+    start = time.process_time()
     yield
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 SIXTEEN = mx.array(np.random.default_rng(0).permutation(16).astype(np.float32))

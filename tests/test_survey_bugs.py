@@ -155,7 +155,7 @@ def test_bug_07_dilation_larger_than_the_input(pool):
 
 @POOLS
 def test_bug_08_huge_dilation(pool):
-    start = time.perf_counter()
+    start = time.process_time()
     x = mx.arange(1.0, 9.0).reshape(1, 8, 1)
     f = fixed(pool(1), 2, 1, 2**30, dilation=2**30 + 3)
     y = f(x)
@@ -165,7 +165,7 @@ def test_bug_08_huge_dilation(pool):
     scale = 1 if pool is max_op else 2
     assert flat(f(x) * scale) == flat(x)
     assert flat(gradient(f, x) * scale) == [1] * 8
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 @POOLS

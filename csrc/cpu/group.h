@@ -76,7 +76,8 @@ MLX_POOLING_INLINE void store_first(T* to, const Bits& bits, int64_t count) {
   std::copy_n(some, count, to);
 }
 
-// No more than the first `count` elements, unless all may be overwritten.
+// Stores no more than the first `count` elements, unless all may be
+// overwritten.
 template <bool kExact, int L, typename T>
 MLX_POOLING_INLINE void
 store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {

@@ -25,22 +25,23 @@ MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
   }
 }
 
-// Calls visit(count), as a compile-time constant where it is small; but not of
-// what is rare, which would take long to compile.
+// Calls visit(count), as a compile-time constant where it is small; but not for
+// what is rare, of which that would be too much code.
 template <bool kRare = false, typename Visit>
 MLX_POOLING_INLINE void with_count(int64_t count, Visit visit) {
   if constexpr (kRare) {
-    return visit(count);
-  }
-  switch (count) {
-    case 1:
-      return visit(std::integral_constant<int64_t, 1>{});
-    case 2:
-      return visit(std::integral_constant<int64_t, 2>{});
-    case 3:
-      return visit(std::integral_constant<int64_t, 3>{});
-    default:
-      return visit(count);
+    visit(count);
+  } else {
+    switch (count) {
+      case 1:
+        return visit(std::integral_constant<int64_t, 1>{});
+      case 2:
+        return visit(std::integral_constant<int64_t, 2>{});
+      case 3:
+        return visit(std::integral_constant<int64_t, 3>{});
+      default:
+        return visit(count);
+    }
   }
 }
 

@@ -170,15 +170,14 @@ class Walk {
         d_ = 0;
         ++n_;
       }
-    } else if (moves_down()) {
+    } else if (move_down()) {
       return;
     }
     enter_row();
   }
 
-  // Whether what the row before was linked to only had to be moved for this
-  // one.
-  bool moves_down() {
+  // Moves what the row before was linked to, if that makes what this one is.
+  bool move_down() {
     auto& height = links_.axes[1];
     const Link& before = height.of[h_ - 1];
     const Link& here = height.of[h_];

@@ -47,9 +47,14 @@ def runs(
         yield {}
         return
     folder = request.getfixturevalue("host_folder")
+    # Before other tests, which change the environment, are run beside.
+    environments = {
+        name: shader_runs.environment(run, folder)
+        for name, run in shader_runs.ALL.items()
+    }
     pool = ThreadPoolExecutor(os.cpu_count())
     yield {
-        name: pool.submit(shader_runs.start, run, folder)
+        name: pool.submit(shader_runs.start, run, environments[name])
         for name, run in shader_runs.ALL.items()
     }
     pool.shutdown(cancel_futures=True)

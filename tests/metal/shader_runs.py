@@ -122,14 +122,18 @@ ALL = {**RUNS, **{name: run for name, (run, _) in FAULTY_RUNS.items()}}
 Process = subprocess.CompletedProcess[str]
 
 
-def start(run: Run, folder: Path) -> Process:
+def environment(run: Run, folder: Path) -> dict[str, str]:
     env = shader_host.environment(folder / "site", folder / "shaders")
-    # A sanitizer ends the process, which must not be holding its message back.
-    capture = "no" if run.sanitized else "fd"
     if run.sanitized:
         env |= shader_host.sanitizers()
     if run.fault:
         env["MLX_POOLING_SHADER_FAULT"] = run.fault
+    return env
+
+
+def start(run: Run, env: dict[str, str]) -> Process:
+    # A sanitizer ends the process, which must not be holding its message back.
+    capture = "no" if run.sanitized else "fd"
     return subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short"),

@@ -8,8 +8,9 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 
-// Not part of the function that set the place, which GCC forbids.
-[[noreturn, gnu::noinline]] void jump(void** place) {
+// Not part of the function that set the place, which GCC forbids. Nor may it
+// conclude what a function leaves alone that switches stacks: noipa.
+[[noreturn, gnu::noinline, gnu::noipa]] void jump(void** place) {
   __builtin_longjmp(place, 1);
 }
 
@@ -45,11 +46,12 @@ std::string Simdgroup::run(
 }
 
 // Lets the lane come to where it waits for its first thread.
-[[gnu::noinline]] void Simdgroup::start(uint32_t lane) {
+[[gnu::noinline, gnu::noipa]] void Simdgroup::start(uint32_t lane) {
   ucontext_t context;
   getcontext(&context);
   context.uc_stack.ss_sp = stacks_.get() + lane * kStackBytes;
   context.uc_stack.ss_size = kStackBytes;
+  context.uc_link = nullptr; // enter() never returns
   makecontext(&context, enter, 0);
   if (__builtin_setjmp(scheduler_.data()) == 0) {
     setcontext(&context);
@@ -66,14 +68,14 @@ void Simdgroup::enter() {
 }
 
 // Goes on with the scheduler, and returns when that resumes the lane.
-[[gnu::noinline]] void Simdgroup::pause() {
+[[gnu::noinline, gnu::noipa]] void Simdgroup::pause() {
   auto& group = simdgroup();
   if (__builtin_setjmp(group.lanes_[group.current_].place.data()) == 0) {
     jump(group.scheduler_.data());
   }
 }
 
-[[gnu::noinline]] void Simdgroup::resume() {
+[[gnu::noinline, gnu::noipa]] void Simdgroup::resume() {
   if (__builtin_setjmp(scheduler_.data()) == 0) {
     jump(lanes_[current_].place.data());
   }
@@ -98,7 +100,7 @@ std::string Simdgroup::exchange_all() {
     given[lane] = lanes_[lane].value;
   }
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    auto& [state, context, value, mask] = lanes_[lane];
+    auto& [state, place, value, mask] = lanes_[lane];
     if (state != State::waiting) {
       continue;
     }

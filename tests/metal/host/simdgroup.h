@@ -31,8 +31,9 @@ class Simdgroup {
 
  private:
   enum class State { inactive, ready, waiting };
-  // What __builtin_setjmp fills: the C library's switches between stacks take
-  // system calls, and address sanitizer's of them clear the stacks.
+  // What __builtin_setjmp fills. The C library switches between stacks by
+  // system calls, and under address sanitizer clears what that knows of a whole
+  // stack.
   using Place = std::array<void*, 5>;
 
   struct Lane {
