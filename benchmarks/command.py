@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure import last_level_cache_bytes
+import mlx.core as mx
+from contenders import use_threads
+from measure import CACHE_LIMIT, choose_device, describe, last_level_cache_bytes
 from rich.console import Console
 from rich.progress import Progress
 from shapes import Case
@@ -116,6 +118,20 @@ def wide_console(width: int = 140) -> Console:
 def print_header(console: Console, about: Mapping[str, str]) -> None:
     for key, value in about.items():
         console.print(f"{key}: {value}", soft_wrap=True)
+
+
+def start(
+    args: argparse.Namespace, *rivals: str, **about: str
+) -> tuple[Console, dict[str, str]]:
+    """Take the device and threads asked for, and print where it all runs."""
+    device = choose_device(args.device)
+    mx.set_cache_limit(CACHE_LIMIT)
+    use_threads(args.threads)
+    console = wide_console()
+    versions = describe(device, "mlx-pooling", "mlx", *rivals)
+    about = {**versions, "threads": str(args.threads), **about}
+    print_header(console, about)
+    return console, about
 
 
 def track(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:

@@ -23,21 +23,17 @@ from command import (
     add_timing,
     cache_text,
     new_parser,
-    print_header,
     require_cache,
     select,
+    start,
     track,
-    wide_console,
     write_json,
 )
-from contenders import compulsory_bytes, contenders, seconds_of_passes, use_threads
+from contenders import compulsory_bytes, contenders, seconds_of_passes
 from measure import (
-    CACHE_LIMIT,
     COPY_BYTES,
     Action,
-    choose_device,
     copier,
-    describe,
 )
 from report import OURS, PASSES, geometric_mean, number
 from rich import box
@@ -158,18 +154,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     cases = select([case for case in CASES if case.name in NAMES], args.filter)
-    device = choose_device(args.device)
-    mx.set_cache_limit(CACHE_LIMIT)
-    use_threads(args.threads)
-
-    console = wide_console()
-    about = {
-        **describe(device, "mlx-pooling", "mlx"),
-        "threads": str(args.threads),
-        "last-level cache": cache_text(args.cache_mb),
-    }
-    print_header(console, about)
-    copy = copier(device, args.threads)
+    console, about = start(args, **{"last-level cache": cache_text(args.cache_mb)})
+    copy = copier(mx.default_device(), args.threads)
     results = [
         result
         for case in track(cases, lambda c: c.name)

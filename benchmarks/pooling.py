@@ -27,11 +27,10 @@ from command import (
     add_timing,
     cache_text,
     new_parser,
-    print_header,
     require_cache,
     select,
+    start,
     track,
-    wide_console,
     write_json,
 )
 from contenders import (
@@ -39,16 +38,12 @@ from contenders import (
     compulsory_bytes,
     contenders,
     seconds_of_passes,
-    use_threads,
 )
 from measure import (
-    CACHE_LIMIT,
     COPY_BYTES,
     Action,
     cached_copy_gbps,
-    choose_device,
     copier,
-    describe,
 )
 from report import (
     OURS,
@@ -147,23 +142,13 @@ def print_shares(console: Console, results: list[Result], cache_mb: float) -> No
 def main() -> None:
     args = parse_args()
     cases = chosen_cases(args)
-    device = choose_device(args.device)
-    mx.set_cache_limit(CACHE_LIMIT)
-    use_threads(args.threads)
-
-    console = wide_console()
-    about = {
-        **describe(device, "mlx-pooling", "mlx", "torch"),
-        "dtype": args.dtype,
-        "threads": str(args.threads),
-        "last-level cache": cache_text(args.cache_mb),
-    }
-    print_header(console, about)
+    cache = {"last-level cache": cache_text(args.cache_mb)}
+    console, about = start(args, "torch", dtype=args.dtype, **cache)
     results = run_cases(cases, args)
 
     rates = [result[which]["copy_gbps"] for result in results for which in PASSES]
     about["copy"] = f"{median(rates):.1f} GB/s through memory"
-    if device == mx.cpu:
+    if mx.default_device() == mx.cpu:
         about["copy"] += f", {cached_copy_gbps(args.threads):.0f} in cache"
     console.print(f"copy: {about['copy']}\n")
     means = geometric_means(results)

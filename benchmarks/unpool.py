@@ -24,14 +24,13 @@ from command import (
     add_threads,
     add_timing,
     new_parser,
-    print_header,
     select,
+    start,
     track,
-    wide_console,
     write_json,
 )
-from contenders import torch, use_threads
-from measure import CACHE_LIMIT, Action, choose_device, describe, interleave
+from contenders import torch
+from measure import Action, interleave
 from report import MEAN, OURS, TORCH, geometric_mean, number
 from rich import box
 from rich.table import Table
@@ -173,16 +172,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     cases = select(CASES, args.filter)
-    device = choose_device(args.device)
-    mx.set_cache_limit(CACHE_LIMIT)
-    use_threads(args.threads)
-
-    console = wide_console()
-    about = {
-        **describe(device, "mlx-pooling", "mlx", "torch"),
-        "threads": str(args.threads),
-    }
-    print_header(console, about)
+    console, about = start(args, "torch")
     results = [run_case(case, args) for case in track(cases, lambda c: c.name)]
     means = {
         step: geometric_mean(

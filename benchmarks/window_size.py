@@ -15,7 +15,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 from command import (
     add_device,
     add_json,
@@ -23,13 +22,12 @@ from command import (
     add_timing,
     new_parser,
     positive,
-    print_header,
+    start,
     track,
-    wide_console,
     write_json,
 )
-from contenders import Contender, contenders, seconds_of_passes, use_threads
-from measure import CACHE_LIMIT, choose_device, describe, seconds
+from contenders import Contender, contenders, seconds_of_passes
+from measure import seconds
 from report import OURS, PASSES, TORCH, number
 from rich import box
 from rich.table import Table
@@ -201,17 +199,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    device = choose_device(args.device)
-    mx.set_cache_limit(CACHE_LIMIT)
-    use_threads(args.threads)
-
-    console = wide_console()
-    about = {
-        **describe(device, "mlx-pooling", "mlx", "torch"),
-        "dtype": DTYPE,
-        "threads": str(args.threads),
-    }
-    print_header(console, about)
+    console, about = start(args, "torch", dtype=DTYPE)
     results = [
         result
         for series in track(SERIES, lambda s: series_name(*s))

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdexcept>
+
 #include "geometry.h"
 #include "mlx/allocator.h"
 #include "mlx/array.h"
@@ -62,6 +64,19 @@ class Backend {
   virtual void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const = 0;
+
+  // Of int8 or uint8. Where there is no kernel, averages are composed.
+  virtual bool averages_quantized() const {
+    return false;
+  }
+  virtual void quantized_avg_pool(
+      const Geometry& geometry,
+      const array& x,
+      int32_t zero_point,
+      array& y,
+      Stream stream) const {
+    throw std::logic_error("[mlx_pooling] Quantized averages are composed.");
+  }
 
   virtual void avg_pool_grad(
       const Geometry& geometry,

@@ -184,6 +184,20 @@ NB_MODULE(_ext, m) {
           "mlx.core.array"),
       "Exact sums of windows of x, int32 or int64, in its dtype.");
   m.def(
+      "quantized_avg_pool",
+      [](nb::handle x, int32_t zero_point, const Window& window,
+         mx::StreamOrDevice stream) {
+        return mlx_pooling::quantized_avg_pool(
+            checked_array(x, "x", window), zero_point, window, stream);
+      },
+      "x"_a.none(), "zero_point"_a, "window"_a, "stream"_a = nb::none(),
+      nb::sig(
+          "def quantized_avg_pool(x: mlx.core.array, zero_point: int, window: "
+          "Window, stream: mlx.core.Stream | mlx.core.Device | None = None) -> "
+          "mlx.core.array | None"),
+      "Averages of windows of quantized x, int8 or uint8, of its zero point.\n"
+      "None where there is no kernel for them.");
+  m.def(
       "set_composed", &mlx_pooling::set_composed, "composed"_a,
       "Build operations of this thread from MLX's own primitives, or stop.\n"
       "Returns the former setting.");

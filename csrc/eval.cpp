@@ -87,6 +87,13 @@ void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, outputs[0], stream());
 }
 
+void QuantizedAvgPool::run(
+    const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  auto& x = inputs[0];
+  Geometry geometry(window_, x.shape());
+  on.quantized_avg_pool(geometry, x, zero_point_, outputs[0], stream());
+}
+
 void AvgPoolGrad::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& dx = outputs[0];

@@ -23,6 +23,16 @@ bool composes(mx::Stream s) {
   return composed_on_this_thread || !has_kernels(s.device);
 }
 
+// Whether there is a kernel, which sums the steps from the zero point in int32.
+bool averages_quantized(const array& x, const Window& window, mx::Stream s) {
+  constexpr int64_t kLargestStep = 255;
+  constexpr int64_t kLargestSum = std::numeric_limits<int32_t>::max();
+  bool is_known = x.dtype() == mx::int8 || x.dtype() == mx::uint8;
+  return is_known && s.device == mx::Device::cpu && !composes(s) &&
+      cpu_backend().averages_quantized() &&
+      window.taps() <= kLargestSum / kLargestStep;
+}
+
 void check_rank(const array& x, const Window& window) {
   int batched = window.spatial_axes() + 2;
   int ndim = static_cast<int>(x.ndim());
@@ -254,6 +264,22 @@ array sum_pool(
   undivided.divisor_override = 1;
   return composes(s) ? composed_sum_pool(x, window, s)
                      : avg_pool_node(x, undivided, s);
+}
+
+std::optional<array> quantized_avg_pool(
+    const array& x,
+    int32_t zero_point,
+    const Window& window,
+    mx::StreamOrDevice stream_or_device) {
+  auto s = mx::to_stream(stream_or_device);
+  check(x, window, s);
+  if (!averages_quantized(x, window, s)) {
+    return std::nullopt;
+  }
+  auto pool = [&](const array& x) -> std::vector<array> {
+    return {quantized_avg_pool_node(x, zero_point, window, s)};
+  };
+  return in_best_layout(x, window, s, pool)[0];
 }
 
 } // namespace mlx_pooling

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "mlx/array.h"
@@ -41,6 +42,14 @@ mlx::core::array avg_pool(
 // Exact sums of windows of x, int32 or int64, of that dtype. Has no derivative.
 mlx::core::array sum_pool(
     const mlx::core::array& x,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
+// Averages of windows of quantized x, int8 or uint8, of the same dtype, scale
+// and zero point. None where there is no kernel for them.
+std::optional<mlx::core::array> quantized_avg_pool(
+    const mlx::core::array& x,
+    int32_t zero_point,
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 

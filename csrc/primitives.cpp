@@ -152,6 +152,13 @@ array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
       false)[0];
 }
 
+array quantized_avg_pool_node(
+    const array& x, int32_t zero_point, const Window& w, mx::Stream s) {
+  return node<QuantizedAvgPool>(
+      {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
+      zero_point)[0];
+}
+
 // MaxPool
 
 bool MaxPool::is_equivalent(const Primitive& other) const {
@@ -377,6 +384,34 @@ std::pair<std::vector<array>, std::vector<int>>
 AvgPoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
   auto in = map_to_front(inputs, axes, stream());
   return {{avg_pool_grad_node(in[0], in[1], window_, stream())}, {0}};
+}
+
+// QuantizedAvgPool
+
+bool QuantizedAvgPool::is_equivalent(const Primitive& other) const {
+  return Pooling::is_equivalent(other) &&
+      zero_point_ == static_cast<const QuantizedAvgPool&>(other).zero_point_;
+}
+
+std::vector<mx::Shape> QuantizedAvgPool::output_shapes(const Arrays& inputs) {
+  return {output_shape(window_, inputs[0].shape())};
+}
+
+std::vector<array>
+QuantizedAvgPool::jvp(const Arrays& primals, const Arrays&, const Axes&) {
+  auto shape = output_shape(window_, primals[0].shape());
+  return {mx::zeros(shape, primals[0].dtype(), stream())};
+}
+
+std::vector<array> QuantizedAvgPool::vjp(
+    const Arrays& primals, const Arrays&, const Axes&, const Arrays&) {
+  return {mx::zeros_like(primals[0], stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+QuantizedAvgPool::vmap(const Arrays& inputs, const Axes& axes) {
+  auto x = map_to_front(inputs, axes, stream())[0];
+  return {{quantized_avg_pool_node(x, zero_point_, window_, stream())}, {0}};
 }
 
 } // namespace mlx_pooling

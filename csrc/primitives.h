@@ -12,6 +12,8 @@
 //   AvgPool        x -> y (, extent)
 //   AvgPoolGrad    (extent, dy) -> dx                adjoint of AvgPool
 //
+//   QuantizedAvgPool  x -> y, constant between its steps
+//
 //   MaxUnpool      (indices, x) -> x at its places in a plane
 //   MaxUnpoolGrad  (indices, dy) -> dx               adjoint of MaxUnpool
 //
@@ -127,6 +129,18 @@ class AvgPoolGrad : public Pooling {
   MLX_POOLING_DECLARE(AvgPoolGrad)
 };
 
+class QuantizedAvgPool : public Pooling {
+ public:
+  QuantizedAvgPool(mlx::core::Stream stream, Window window, int32_t zero_point)
+      : Pooling(stream, std::move(window)), zero_point_(zero_point) {}
+
+  MLX_POOLING_DECLARE(QuantizedAvgPool)
+  bool is_equivalent(const Primitive& other) const override;
+
+ private:
+  int32_t zero_point_;
+};
+
 #undef MLX_POOLING_DECLARE
 
 // The graph nodes. Inputs may have any strides; arguments are not checked.
@@ -159,5 +173,11 @@ mlx::core::array max_unpool_node(
 
 mlx::core::array
 avg_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
+
+mlx::core::array quantized_avg_pool_node(
+    const mlx::core::array& x,
+    int32_t zero_point,
+    const Window& w,
+    mlx::core::Stream s);
 
 } // namespace mlx_pooling

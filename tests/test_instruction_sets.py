@@ -22,6 +22,7 @@ TESTS = (
     "test_min_pool.py",
     "test_adaptive.py",
     "test_methods.py",
+    "test_quantized.py",
 )
 
 

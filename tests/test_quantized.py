@@ -14,10 +14,12 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from metal.shader_host import RUNS_SHADERS
 from mlx_pooling import QuantizedArray, _ext, composed, quantize_per_tensor
 from mlx_pooling._arguments import make_window
 from strategies import Case, average_options, cases
 from support import assert_identical, geometry, sum_pool
+from test_methods import EACH_WINDOW
 
 DTYPES = (mx.uint8, mx.int8, mx.int32)
 NUMPY = {mx.uint8: np.uint8, mx.int8: np.int8, mx.int32: np.int32}
@@ -281,6 +283,18 @@ def test_averages_of_every_sum(dtype: mx.Dtype, taps: int):
         assert_integers(y, expected[0])
 
 
+@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU kernels: others are composed")
+@pytest.mark.parametrize("dtype", [mx.uint8, mx.int8], ids=str)
+@EACH_WINDOW
+def test_averages_by_every_method(window, dtype: mx.Dtype):
+    g = undilated(geometry(*window))
+    for channels in (1, 2, 3, 4, 5, 12, 16, 70):
+        values = integers((2, *g.size, channels), dtype, channels)
+        for options in ({}, {"count_include_pad": False}):
+            y = avg_pool(QuantizedArray(mx.array(values), 0.1, 101), g, **options)
+            assert_integers(y, averaged(values, 101, dtype, g, **options))
+
+
 @EACH_DTYPE
 @NDIMS
 @KINDS
@@ -428,6 +442,33 @@ def test_compile(kind: str, shapeless: bool):
     for size in (6, 5, 9):
         x = mx.random.normal((2, size, size + 1, 3))
         assert_identical(compiled(x), f(x))
+
+
+def test_compile_tells_zero_points_apart():
+    def f(x: mx.array) -> list[mx.array]:
+        arrays = [QuantizedArray(x, 0.1, zero_point) for zero_point in (3, 90)]
+        return [op("avg", 2)(q, 3, 2, 1).int_repr() for q in arrays]
+
+    x = mx.array(integers((2, 7, 8, 3), mx.uint8))
+    for result, expected in zip(mx.compile(f)(x), f(x), strict=True):
+        assert_identical(result, expected)
+
+
+def test_no_derivative_of_the_integers():
+    x = mx.array(integers((2, 7, 8, 3), mx.uint8))
+    window = make_window("quantized_avg_pool2d", 2, 3, 2, 1, 1, ceil_mode=False)
+
+    def f(x: mx.array) -> mx.array:
+        return _ext.quantized_avg_pool(x, 3, window)
+
+    y = f(x)
+    if y is None:
+        pytest.skip("composed on this device")
+    for derivative, like in (
+        (mx.vjp(f, [x], [mx.ones_like(y)])[1][0], x),
+        (mx.jvp(f, [x], [mx.ones_like(x)])[1][0], y),
+    ):
+        assert_identical(derivative, mx.zeros_like(like))
 
 
 @KINDS

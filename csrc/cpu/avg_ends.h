@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu/average.h"
 #include "cpu/kernels.h"
 #include "cpu/pass.h"
 #include "cpu/reduce.h"
@@ -14,12 +15,13 @@ class AvgEnds {
  public:
   using Stored = T;
   using Value = Arithmetic<T>;
+  using Divisor = typename Average<T>::Divisor;
   using Op = Sum<Value>;
-  // Integers are only summed.
-  static constexpr bool kDivided = std::is_floating_point_v<Value>;
+  static constexpr bool kDivided = std::is_floating_point_v<Divisor>;
 
   explicit AvgEnds(const AvgTask& task)
-      : divisor_(task.divisor),
+      : average_(task),
+        divisor_(task.divisor),
         x_(static_cast<const T*>(task.from)),
         y_(static_cast<T*>(task.to)),
         channels_(task.channels),
@@ -29,8 +31,8 @@ class AvgEnds {
             kDivided && !task.adjoint && !task.divisor.is_uniform),
         around_caches_(task.around_caches),
         divisor_of_all_(
-            reads_by_position_ ? Value{1}
-                               : divisor_at<Value>(task.divisor, 0, 0, 0)) {}
+            reads_by_position_ ? Divisor{1}
+                               : divisor_at<Divisor>(task.divisor, 0, 0, 0)) {}
 
   bool reads_by_position() const {
     return reads_by_position_;
@@ -46,11 +48,11 @@ class AvgEnds {
       uintptr_t ahead,
       Value* values) const {
     auto* x = x_ + position * channels_ + at;
-    auto divisor = reads_by_position_ ? divisor_of(position) : Value{1};
+    auto divisor = reads_by_position_ ? divisor_of<Value>(position) : Value{1};
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
-          auto value = load<L>(x + j);
+          auto value = average_.template terms<L>(load<L>(x + j));
           store<L>(values + j, divisor == 1 ? value : value / divisor);
         });
   }
@@ -61,7 +63,7 @@ class AvgEnds {
   MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
     auto* x = x_ + at;
     fetch_ahead<L>(x, kBlockBytes);
-    return Op::template of<L>(load<L>(x));
+    return Op::template of<L>(average_.template terms<L>(load<L>(x)));
   }
 
   MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
@@ -71,7 +73,7 @@ class AvgEnds {
 
   template <int L>
   MLX_POOLING_INLINE auto read_cell(int64_t at, Value divisor) const {
-    auto value = load<L>(x_ + at);
+    auto value = average_.template terms<L>(load<L>(x_ + at));
     return Op::template of<L>(reads_by_position_ ? value / divisor : value);
   }
 
@@ -80,15 +82,15 @@ class AvgEnds {
     fetch_ahead<L, 2>(x_ + at, ahead);
   }
 
-  MLX_POOLING_INLINE Value writing(int64_t d, int64_t h, int64_t w) const {
-    return writes_by_position_ ? divisor_at<Value>(divisor_, d, h, w)
+  MLX_POOLING_INLINE Divisor writing(int64_t d, int64_t h, int64_t w) const {
+    return writes_by_position_ ? divisor_at<Divisor>(divisor_, d, h, w)
                                : divisor_of_all_;
   }
 
   template <int L, typename Cell>
   MLX_POOLING_INLINE void write_cell(
-      int64_t at, uintptr_t ahead, const Cell& cell, Value divisor) const {
-    auto average = kDivided ? cell.value / divisor : cell.value;
+      int64_t at, uintptr_t ahead, const Cell& cell, Divisor divisor) const {
+    auto average = average_.template result<L>(cell.value, divisor);
     store_result(y_ + at, stored<T, L>(average), ahead, around_caches_);
   }
 
@@ -97,7 +99,8 @@ class AvgEnds {
       int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
       const {
     auto first = position * channels_ + at;
-    auto divisor = writes_by_position_ ? divisor_of(position) : divisor_of_all_;
+    auto divisor =
+        writes_by_position_ ? divisor_of<Divisor>(position) : divisor_of_all_;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
           write_cell<L>(first + j, ahead, cells(lanes, j), divisor);
@@ -110,26 +113,28 @@ class AvgEnds {
   }
 
  private:
-  Value divisor_of(int64_t position) const {
+  template <typename A>
+  A divisor_of(int64_t position) const {
     auto& factors = divisor_.factors;
     int64_t height = factors[1].size();
     int64_t width = factors[2].size();
     int64_t depth = factors[0].size();
     auto row = position / width;
-    return divisor_at<Value>(
+    return divisor_at<A>(
         divisor_, row / height % depth, row % height, position % width);
   }
 
   static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;
 
-  const Divisor& divisor_;
+  Average<T> average_;
+  const cpu::Divisor& divisor_;
   const T* x_;
   T* y_;
   int64_t channels_;
   bool reads_by_position_;
   bool writes_by_position_;
   bool around_caches_;
-  Value divisor_of_all_; // where sums are not divided by position
+  Divisor divisor_of_all_; // where sums are not divided by position
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

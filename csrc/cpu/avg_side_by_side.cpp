@@ -1,3 +1,4 @@
+#include "cpu/average.h"
 #include "cpu/dispatch.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
@@ -8,10 +9,9 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 namespace {
 
 template <int L, typename T>
-void average(const AvgTask& task, int64_t begin, int64_t end) {
+void reduce_groups(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
-  // Integers are only summed.
-  constexpr bool is_divided = std::is_floating_point_v<A>;
+  const Average<T> average(task);
   auto channels = task.channels;
   const GroupPlaces<A, L> places(task);
   const auto ahead = rows_ahead_bytes<T>(task);
@@ -29,29 +29,32 @@ void average(const AvgTask& task, int64_t begin, int64_t end) {
             auto low = load_wide<L>(from, from_end);
             auto high = load_wide<L>(from + L, from_end);
             for (int64_t k = 0; k < taps; ++k) {
-              total += permuted<A, L>(low, high, places[k]);
+              auto elements = permuted<A, L>(low, high, places[k]);
+              total += average.template terms<L>(elements);
             }
           });
         });
         auto* y = static_cast<T*>(task.to) + i * channels;
-        A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
+        auto divisor = divisor_at<typename Average<T>::Divisor>(
+            task.divisor, walk.d(), walk.h(), walk.w());
         bool all = (end - i) * channels >= L;
         store_wide<false, L>(
-            y, is_divided ? total / divisor : total, count * channels, all);
+            y, average.template result<L>(total, divisor), count * channels,
+            all);
       });
 }
 
 template <int L, typename T>
 void reduce(const AvgTask& task, int64_t begin, int64_t end) {
   if constexpr (L > 0) {
-    average<L, T>(task, begin, end);
+    reduce_groups<L, T>(task, begin, end);
   }
 }
 
 } // namespace
 
 void avg_side_by_side(const AvgTask& task, int64_t begin, int64_t end) {
-  with_summed_type(task.dtype, [&]<typename T>(T) {
+  with_averaged_type(task.dtype, [&]<typename T>(T) {
     reduce<kGroupLanes<T>, T>(task, begin, end);
   });
 }

@@ -260,22 +260,21 @@ class CpuBackend : public Backend {
   void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
-    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
-      auto g = cpu::folded(geometry);
-      cpu::AvgTask avg{
-          task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false};
-      auto& kernels = cpu::kernels();
-      reduce(
-          avg, g, lane_bytes(x), cpu::Reduction::sum, x.nbytes() + y.nbytes(),
-          {.walk = kernels.avg_pool,
-           .side_by_side = kernels.avg_side_by_side,
-           .along_rows = kernels.avg_along_rows,
-           .column_by_column = kernels.avg_column_by_column,
-           .row_by_row = kernels.avg_row_by_row,
-           .sweep = kernels.avg_sweep});
-    });
+    average(geometry, x, 0, y, stream);
   }
 
+  bool averages_quantized() const override {
+    return true;
+  }
+
+  void quantized_avg_pool(
+      const Geometry& geometry,
+      const array& x,
+      int32_t zero_point,
+      array& y,
+      Stream stream) const override {
+    average(geometry, x, zero_point, y, stream);
+  }
   void avg_pool_grad(
       const Geometry& geometry,
       const array& dy,
@@ -284,7 +283,7 @@ class CpuBackend : public Backend {
     submit(stream, [=, dy = weak(dy), dx = weak(dx)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
-          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true};
+          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true, 0};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
@@ -305,6 +304,31 @@ class CpuBackend : public Backend {
   }
 
  private:
+  void average(
+      const Geometry& geometry,
+      const array& x,
+      int32_t zero_point,
+      array& y,
+      Stream stream) const {
+    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
+      auto g = cpu::folded(geometry);
+      cpu::AvgTask avg{
+          task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false,
+          zero_point};
+      // Elements of 8 bits are summed as others of 32 are.
+      auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
+      auto& kernels = cpu::kernels();
+      reduce(
+          avg, g, lane, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+          {.walk = kernels.avg_pool,
+           .side_by_side = kernels.avg_side_by_side,
+           .along_rows = kernels.avg_along_rows,
+           .column_by_column = kernels.avg_column_by_column,
+           .row_by_row = kernels.avg_row_by_row,
+           .sweep = kernels.avg_sweep});
+    });
+  }
+
   template <typename Work>
   void submit(Stream stream, Work work) const {
     if (at_once_) {

@@ -43,6 +43,19 @@ void with_summed_type(Val dtype, Visit visit) {
   }
 }
 
+// The types that averages are of.
+template <typename Visit>
+void with_averaged_type(Val dtype, Visit visit) {
+  switch (dtype) {
+    case Val::int8:
+      return visit(Quantized<int8_t>{});
+    case Val::uint8:
+      return visit(Quantized<uint8_t>{});
+    default:
+      return with_summed_type(dtype, visit);
+  }
+}
+
 // The types that cotangents are added up in: signed integers as unsigned ones,
 // which makes no difference.
 template <typename Visit>

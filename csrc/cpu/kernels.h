@@ -47,7 +47,8 @@ struct MaxTask : Task {
 
 struct AvgTask : Task {
   Divisor divisor;
-  bool adjoint; // divide what comes from a window, not what goes to it
+  bool adjoint;       // divide what comes from a window, not what goes to it
+  int32_t zero_point; // of elements of 8 bits, which are quantized
 };
 
 // A kernel goes through positions [begin, end), or units [begin, end) of the

@@ -68,17 +68,28 @@ struct BFloat16 {
 struct Bool {
   uint8_t value;
 };
+// An integer that stands for how far it is from the zero point.
+template <typename Integer>
+struct Quantized {
+  Integer integer;
+};
 
 template <typename T>
 inline constexpr bool is_half =
     std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+template <typename T>
+inline constexpr bool is_quantized = requires(T element) { element.integer; };
 
 // What T is compared and summed as.
 template <typename T>
 using Arithmetic = std::conditional_t<
     is_half<T>,
     float,
-    std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>;
+    std::conditional_t<
+        is_quantized<T>,
+        int32_t,
+        std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>>;
 
 template <typename A>
 constexpr A lowest() {
@@ -261,6 +272,10 @@ MLX_POOLING_INLINE Vec<Arithmetic<T>, L> load(const T* from) {
     } else {
       return widen_bfloat16<L>(bits);
     }
+  } else if constexpr (is_quantized<T>) {
+    Vec<decltype(T::integer), L> integers;
+    std::memcpy(&integers, from, sizeof(integers));
+    return resize<int32_t, L>(integers);
   } else {
     Vec<Arithmetic<T>, L> value;
     std::memcpy(&value, from, sizeof(value));
@@ -275,6 +290,8 @@ MLX_POOLING_INLINE auto stored(Vec<Arithmetic<T>, L> value) {
     return narrow_float16<L>(value);
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     return narrow_bfloat16<L>(value);
+  } else if constexpr (is_quantized<T>) {
+    return resize<uint8_t, L>(bits_as<Vec<uint32_t, L>>(value));
   } else {
     return value;
   }

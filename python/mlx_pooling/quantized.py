@@ -574,14 +574,22 @@ def _max_pool(input: QuantizedArray, window: Window, stream: Stream) -> Quantize
 
 def _avg_pool(input: QuantizedArray, window: Window, stream: Stream) -> QuantizedArray:
     _check_input(window, input)
-    with _on(stream):
-        sums = _sums_of_steps(input, window).astype(mx.float32)
-        averages = sums * mx.reciprocal(_divisors(input.int_repr(), window))
-        averages = averages + input.zero_point
-        if input.dtype.size == 1 and not window.divisor_override:
-            # In range, as the integers are.
-            return _like(input, mx.round(averages).astype(input.dtype))
-        return _like(input, _rounded(averages, input.dtype))
+    values = input.int_repr()
+    averages = _ext.quantized_avg_pool(values, input.zero_point, window, stream)
+    if averages is None:
+        with _on(stream):
+            averages = _composed_averages(input, window)
+    return _like(input, averages)
+
+
+def _composed_averages(input: QuantizedArray, window: Window) -> mx.array:
+    sums = _sums_of_steps(input, window).astype(mx.float32)
+    averages = sums * mx.reciprocal(_divisors(input.int_repr(), window))
+    averages = averages + input.zero_point
+    if input.dtype.size == 1 and not window.divisor_override:
+        # In range, as the integers are.
+        return mx.round(averages).astype(input.dtype)
+    return _rounded(averages, input.dtype)
 
 
 def _sums_of_steps(input: QuantizedArray, window: Window) -> mx.array:

@@ -79,6 +79,19 @@ class HostBackend : public Backend {
     backend_for(x).avg_pool(geometry, x, y, stream);
   }
 
+  bool averages_quantized() const override {
+    return !metal::settings().run_shaders;
+  }
+
+  void quantized_avg_pool(
+      const Geometry& geometry,
+      const array& x,
+      int32_t zero_point,
+      array& y,
+      Stream stream) const override {
+    real_cpu_backend().quantized_avg_pool(geometry, x, zero_point, y, stream);
+  }
+
   void avg_pool_grad(
       const Geometry& geometry,
       const array& dy,

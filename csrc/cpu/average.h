@@ -1,0 +1,72 @@
+#pragma once
+
+#include <limits>
+
+#include "cpu/compare.h"
+#include "cpu/kernels.h"
+#include "cpu/vec.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// How a window's elements become its average: as terms that are added up, and a
+// result. Integers that are not quantized are only summed.
+template <typename T>
+class Average {
+ public:
+  using Term = Arithmetic<T>;
+  using Divisor = std::conditional_t<is_quantized<T>, float, Term>;
+
+  explicit Average(const AvgTask& task) : zero_point_(task.zero_point) {}
+
+  template <int L>
+  MLX_POOLING_INLINE Vec<Term, L> terms(Vec<Term, L> elements) const {
+    if constexpr (is_quantized<T>) {
+      return elements - zero_point_;
+    } else {
+      return elements;
+    }
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE Vec<Term, L>
+  result(Vec<Term, L> sum, Divisor divisor) const {
+    if constexpr (is_quantized<T>) {
+      return quantized<L>(sum, divisor);
+    } else if constexpr (std::is_floating_point_v<Term>) {
+      return sum / divisor;
+    } else {
+      return sum;
+    }
+  }
+
+ private:
+  // Rounded after each step, and to an integer at last, ties to even: its bits
+  // are the lowest of those of a float that is so large.
+  template <int L>
+  MLX_POOLING_INLINE Vec<Term, L>
+  quantized(Vec<Term, L> sum, float divisor) const {
+    using Limits = std::numeric_limits<decltype(T::integer)>;
+    constexpr float kRounding = 0x1.8p23f;
+    const auto least = broadcast<float, L>(Limits::min());
+    const auto most = broadcast<float, L>(Limits::max());
+    Vec<float, L> average = as_float<L>(sum) * (1 / divisor);
+    average =
+        larger<float, L>(average + static_cast<float>(zero_point_), least);
+    average = chosen<L>(average < most, average, most);
+    return bits_as<Vec<Term, L>>(average + kRounding) -
+        bits_as<Term>(kRounding);
+  }
+
+  template <int L>
+  MLX_POOLING_INLINE static Vec<float, L> as_float(Vec<Term, L> v) {
+    if constexpr (L == 1) {
+      return static_cast<float>(v);
+    } else {
+      return __builtin_convertvector(v, Vec<float, L>);
+    }
+  }
+
+  Term zero_point_; // of quantized elements
+};
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
