@@ -254,16 +254,21 @@ def test_gradients_of_empty_input(pool, ndim: int, which: str):
     assert dy.shape == y.shape
 
 
+@pytest.mark.parametrize("channels", [1, 3, 16, 70])
+@pytest.mark.parametrize("size", [(0,), (0, 4), (4, 0), (0, 0), (4, 0, 4)], ids=str)
 @POOLS
-def test_a_spatial_axis_of_no_length(pool):
+def test_a_spatial_axis_of_no_length(pool, size: tuple[int, ...], channels: int):
     """Legal once padded: every window is without a valid tap."""
-    x = mx.zeros((2, 0, 4, 3))
-    y = pool(2)(x, 2, 2, 1)
-    assert_same(y, np.full((2, 1, 3, 3), -np.inf if pool is max_op else 0.0))
-    dx = mx.grad(lambda x: pool(2)(x, 2, 2, 1).sum())(x)
-    assert dx.shape == x.shape
+    x = mx.zeros((2, *size, channels))
+    op = pool(len(size))
+    for kernel, stride, padding in ((2, 2, 1), (2, 1, 1), (3, 1, 2), (12, 1, 6)):
+        y = op(x, kernel, stride, padding)
+        nothing = -np.inf if pool is max_op else 0.0
+        assert_same(y, np.full(y.shape, nothing))
+        dx = mx.grad(lambda x: op(x, kernel, stride, padding).sum())(x)  # noqa: B023
+        assert dx.shape == x.shape
     with pytest.raises(ValueError):
-        pool(2)(x, 2)
+        op(x, 2)
 
 
 @POOLS

@@ -87,7 +87,8 @@ struct AxisLinks {
   }
 };
 
-// All that positions `of` are linked to; never empty.
+// All that positions `of` are linked to; never empty, so that there must be a
+// position on the other side.
 Range linked(const AxisLinks& links, Range of);
 
 AxisLinks window_links(const Axis& axis);

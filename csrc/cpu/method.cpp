@@ -33,9 +33,10 @@ namespace {
 //     of few channels
 //
 // Where that pays, it is spread; else the cheapest is taken. Of sums and maxima
-// only walk has an answer for windows without a tap whose taps matter and for
-// links that are out of order (gradients of strided dilation); of gradients of
-// maxima, for windows of more taps than a table should have.
+// only walk has an answer for windows without a tap whose taps matter, for
+// inputs without a position and for links that are out of order (gradients of
+// strided dilation); of gradients of maxima, for windows of more taps than a
+// table should have.
 //
 // Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
@@ -81,8 +82,12 @@ constexpr double kUncached = 0.42;
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
 constexpr double kUncachedCells = 1.05;
-// Windows of several planes read these from there.
+// Windows of several planes read these from there, which costs less where the
+// rows of the next stay, and vectors are as wide as AVX-512's.
 constexpr double kPlanes = 1.5;
+constexpr double kWidePlanes = 1.3;
+constexpr int64_t kMostRows = 64 * 1024; // elements of them
+constexpr int64_t kWide = 64;            // bytes
 constexpr double kSplit = 1.4; // where a unit reads some of the channels
 // And so do so many totals.
 constexpr int64_t kMostTotals = 256 * 1024;
@@ -177,12 +182,22 @@ bool collects_columns(const Links& covers, int64_t channels, int64_t lane) {
       : width.spacing->stride == 2 && width.kernel == 3;
 }
 
+double planes_cost(const Links& links, int64_t channels) {
+  auto& [depth, height, width] = links.axes;
+  if (depth.kernel == 1) {
+    return 1;
+  }
+  auto rows = depth.kernel * (height.kernel + 1);
+  bool stay = rows * width.other_size * channels <= kMostRows;
+  return stay && kernels().bytes_side_by_side() == kWide ? kWidePlanes
+                                                         : kPlanes;
+}
+
 double column_by_column_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
   auto& [depth, height, width] = links.axes;
   auto rows = longest(depth) * longest(height);
-  auto planes = depth.kernel > 1 ? kPlanes : 1;
-  return planes * visits(channels, lane) *
+  return planes_cost(links, channels) * visits(channels, lane) *
       (cost.visit + cost.tap * rows + cost.aside * (longest(width) - 1));
 }
 
@@ -249,7 +264,8 @@ double winners_cost(const Links& covers, const Geometry& geometry) {
 Choice method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction) {
   for (auto& axis : links.axes) {
-    if (!axis.in_order || (reduction == Reduction::winner && axis.some_empty)) {
+    bool matters = reduction == Reduction::winner && axis.some_empty;
+    if (matters || !axis.in_order || axis.other_size == 0) {
       return {Method::walk};
     }
   }
