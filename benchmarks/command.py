@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import mlx.core as mx
-from contenders import use_threads
 from measure import CACHE_LIMIT, choose_device, describe, last_level_cache_bytes
 from rich.console import Console
 from rich.progress import Progress
@@ -124,6 +123,9 @@ def start(
     args: argparse.Namespace, *rivals: str, **about: str
 ) -> tuple[Console, dict[str, str]]:
     """Take the device and threads asked for, and print where it all runs."""
+    # Not before metal_traffic.py has chosen which build of mlx_pooling to import.
+    from contenders import use_threads
+
     device = choose_device(args.device)
     mx.set_cache_limit(CACHE_LIMIT)
     use_threads(args.threads)

@@ -260,6 +260,9 @@ array sum_pool(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check(x, window, s);
+  if (x.dtype() != mx::int32 && x.dtype() != mx::int64) {
+    fail(window.name, "'x' must be int32 or int64 but got ", x.dtype(), ".");
+  }
   auto undivided = window;
   undivided.divisor_override = 1;
   return composes(s) ? composed_sum_pool(x, window, s)

@@ -12,10 +12,12 @@
 //   AvgPool        x -> y (, extent)
 //   AvgPoolGrad    (extent, dy) -> dx                adjoint of AvgPool
 //
-//   QuantizedAvgPool  x -> y, constant between its steps
-//
 //   MaxUnpool      (indices, x) -> x at its places in a plane
 //   MaxUnpoolGrad  (indices, dy) -> dx               adjoint of MaxUnpool
+//
+// And one that is constant between its steps:
+//
+//   QuantizedAvgPool  x -> y
 //
 // `offsets` holds the window-local tap of each maximum. `extent` has no
 // elements: its shape, that of x without channels, tells the adjoint how large

@@ -14,7 +14,6 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from metal.shader_host import RUNS_SHADERS
 from mlx_pooling import QuantizedArray, _ext, composed, quantize_per_tensor
 from mlx_pooling._arguments import make_window
 from strategies import Case, average_options, cases
@@ -283,7 +282,6 @@ def test_averages_of_every_sum(dtype: mx.Dtype, taps: int):
         assert_integers(y, expected[0])
 
 
-@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU kernels: others are composed")
 @pytest.mark.parametrize("dtype", [mx.uint8, mx.int8], ids=str)
 @EACH_WINDOW
 def test_averages_by_every_method(window, dtype: mx.Dtype):
@@ -354,6 +352,24 @@ def test_a_batch_is_optional(kind: str, ndim: int):
     q = QuantizedArray(mx.array(integers(INPUTS[ndim], mx.int8)), 0.1, 3)
     batched, alone = (op(kind, ndim)(x, 3, 2, 1) for x in (q, q[0]))
     assert_identical(alone.int_repr(), batched[0].int_repr())
+
+
+@pytest.mark.parametrize("window", [(2, 1, 1), (3, 2, 2)], ids=str)
+@pytest.mark.parametrize("size", [(0, 4), (4, 0)], ids=str)
+def test_a_spatial_axis_of_no_length(size: tuple[int, ...], window: tuple):
+    for channels in (1, 3, 70):
+        q = QuantizedArray(mx.zeros((1, *size, channels), mx.uint8), 0.1, 100)
+        y = op("avg", 2)(q, *window)
+        assert_identical(y.int_repr(), mx.full(y.shape, 100, mx.uint8))
+
+
+def test_views_of_channels_first():
+    values = mx.array(integers((2, 5, 9, 8), mx.int8))
+    q = QuantizedArray(values.transpose(0, 2, 3, 1), 0.1, -3)
+    compact = QuantizedArray(mx.contiguous(q.int_repr()), 0.1, -3)
+    for stride in (1, 2):
+        y, expected = (op("avg", 2)(q, 3, stride, 1) for q in (q, compact))
+        assert_identical(y.int_repr(), expected.int_repr())
 
 
 def test_views():
@@ -677,7 +693,9 @@ def test_bad_arrays_and_dtypes(make, error: type, message: str):
     assert str(raised.value).split("] ", 1)[1] == message
 
 
-def test_sums_refuse_what_is_no_array():
+def test_what_sums_refuse():
     window = make_window("sum", 1, 2, None, 0, 1, ceil_mode=False)
     with pytest.raises(TypeError, match=r"^\[sum\] 'x' must be an mlx.core.array"):
         _ext.sum_pool(None, window)
+    with pytest.raises(ValueError, match="must be int32 or int64 but got uint8"):
+        _ext.sum_pool(mx.zeros((1, 4, 2), mx.uint8), window)

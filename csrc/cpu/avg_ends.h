@@ -18,6 +18,7 @@ class AvgEnds {
   using Divisor = typename Average<T>::Divisor;
   using Op = Sum<Value>;
   static constexpr bool kDivided = std::is_floating_point_v<Divisor>;
+  static constexpr bool kDividedFirst = std::is_floating_point_v<Value>;
 
   explicit AvgEnds(const AvgTask& task)
       : average_(task),
@@ -26,7 +27,7 @@ class AvgEnds {
         y_(static_cast<T*>(task.to)),
         channels_(task.channels),
         reads_by_position_(
-            kDivided && task.adjoint && !task.divisor.is_uniform),
+            kDividedFirst && task.adjoint && !task.divisor.is_uniform),
         writes_by_position_(
             kDivided && !task.adjoint && !task.divisor.is_uniform),
         around_caches_(task.around_caches),

@@ -275,6 +275,7 @@ class CpuBackend : public Backend {
       Stream stream) const override {
     average(geometry, x, zero_point, y, stream);
   }
+
   void avg_pool_grad(
       const Geometry& geometry,
       const array& dy,
