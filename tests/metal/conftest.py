@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import mlx.core  # noqa: F401  loads libmlx, which the extension needs
@@ -53,11 +53,17 @@ def runs(
         for name, run in shader_runs.ALL.items()
     }
     pool = ThreadPoolExecutor(os.cpu_count())
-    yield {
-        name: pool.submit(shader_runs.start, run, environments[name])
+    running: list[shader_runs.Running] = []
+    futures = {
+        name: pool.submit(shader_runs.start, run, environments[name], running)
         for name, run in shader_runs.ALL.items()
     }
-    pool.shutdown(cancel_futures=True)
+    yield futures
+    # Of a session that was interrupted: those of others have ended.
+    pool.shutdown(wait=False, cancel_futures=True)
+    while wait(futures.values(), timeout=0.1).not_done:
+        for process in running:
+            process.kill()
 
 
 @pytest.fixture(scope="session")
