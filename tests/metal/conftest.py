@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import mlx.core  # noqa: F401  loads libmlx, which the extension needs
@@ -61,9 +62,10 @@ def runs(
     yield futures
     # Of a session that was interrupted: those of others have ended.
     pool.shutdown(wait=False, cancel_futures=True)
-    while wait(futures.values(), timeout=0.1).not_done:
+    while not all(future.done() for future in futures.values()):
         for process in running:
             process.kill()
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")
