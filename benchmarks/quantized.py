@@ -30,7 +30,7 @@ from command import (
 )
 from contenders import torch
 from measure import Action, interleave
-from report import MEAN, OURS, TORCH, geometric_mean, number
+from report import MEAN, OURS, TORCH, mean_speedups, number
 from rich import box
 from rich.table import Table
 from shapes import CASES, Case
@@ -142,12 +142,7 @@ def main() -> None:
     cases = select([c for c in CASES if len(c.kernel) == 2], args.filter)
     console, about = start(args, "torch", dtype=args.dtype)
     results = [run_case(case, args) for case in track(cases, lambda c: c.name)]
-    means = {
-        rival: geometric_mean(
-            ratio for r in results if (ratio := speedup(r, rival)) is not None
-        )
-        for rival in RIVALS
-    }
+    means = mean_speedups(results, RIVALS, speedup)
     console.print(table(results, means))
     write_json(args.json, about=about, results=results, means=means)
 

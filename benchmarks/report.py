@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,20 @@ def geometric_mean(values: Iterable[float]) -> float | None:
     """None of no values."""
     logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def mean_speedups(
+    results: list[Result],
+    names: Iterable[str],
+    speedup: Callable[[Result, str], float | None],
+) -> dict[str, float | None]:
+    """For each name that of the results which have one."""
+    return {
+        name: geometric_mean(
+            ratio for r in results if (ratio := speedup(r, name)) is not None
+        )
+        for name in names
+    }
 
 
 def geometric_means(results: list[Result]) -> Means:

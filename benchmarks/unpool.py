@@ -31,7 +31,7 @@ from command import (
 )
 from contenders import torch
 from measure import Action, interleave
-from report import MEAN, OURS, TORCH, geometric_mean, number
+from report import MEAN, OURS, TORCH, mean_speedups, number
 from rich import box
 from rich.table import Table
 from shapes import Case, make_case
@@ -174,12 +174,7 @@ def main() -> None:
     cases = select(CASES, args.filter)
     console, about = start(args, "torch")
     results = [run_case(case, args) for case in track(cases, lambda c: c.name)]
-    means = {
-        step: geometric_mean(
-            ratio for r in results if (ratio := speedup(r, step)) is not None
-        )
-        for step in STEPS
-    }
+    means = mean_speedups(results, STEPS, speedup)
     console.print(table(results, means))
     write_json(args.json, about=about, results=results, means=means)
 
