@@ -65,8 +65,9 @@ std::vector<std::smatch> matches(const std::string& text, const char* pattern) {
 }
 
 // One report per access of the source: no scalar replacement splits a vector.
-// Of thread sanitizer only its instrumentation is used.
-const char* kWatched = "-O1 -fno-tree-sra -fsanitize=thread";
+// Of thread sanitizer only its instrumentation is used. Compiling takes longer
+// than running.
+const char* kWatched = "-Og -fno-tree-sra -fsanitize=thread";
 
 bool watches() {
   return std::getenv("MLX_POOLING_SHADER_FLAGS") == nullptr;
