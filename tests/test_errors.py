@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager, suppress
 
 import mlx.core as mx
+import mlx_pooling as mp
 import numpy as np
 import pytest
 import reference
@@ -85,6 +86,23 @@ def test_what_only_equals_sizes_is_refused_after_them(kind: str, bad):
                 op(kind, 2)(x, **arguments | {argument: good})
         with pytest.raises(ValueError, match="must be an integer"):
             op(kind, 2)(x, **arguments | {argument: bad})
+
+
+@pytest.mark.parametrize("bad", [4.0, (4, 4.0), (True, 4), (4, False)])
+def test_what_only_equals_an_output_size_is_refused_after_it(bad):
+    x = mx.ones((1, 2, 2, 1))
+    y, indices = mp.max_pool2d(x, 1, return_indices=True)
+    pools = (
+        lambda size: mp.adaptive_avg_pool2d(x, size),
+        lambda size: mp.adaptive_max_pool2d(x, size),
+        lambda size: mp.max_unpool2d(y, indices, 2, output_size=size),
+    )
+    for pool in pools:
+        for good in (4, (4, 4), (1, 4), (4, 0)):
+            with suppress(ValueError):
+                pool(good)
+        with pytest.raises(ValueError, match="'output_size' must be an integer"):
+            pool(bad)
 
 
 @pytest.mark.parametrize("argument", ["kernel_size", "dilation"])

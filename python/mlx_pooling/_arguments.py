@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeAlias
 
 from ._ext import Window
 
 IntOrInts: TypeAlias = int | Sequence[int]
 Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]] | str
 OutputSize: TypeAlias = int | Sequence[int | None] | None
+Sizes = ParamSpec("Sizes")
 
 
+def _remembered(make: Callable[Sizes, Window]) -> Callable[Sizes, Window]:
+    """``make``, for functions that want the same window at every call."""
+    known = lru_cache(maxsize=256, typed=True)(make)
+
+    @wraps(make)
+    def window(*args: Sizes.args, **kwargs: Sizes.kwargs) -> Window:
+        is_told_apart = _are_of(_TOLD_APART, args) and _are_of(
+            _TOLD_APART, kwargs.values()
+        )
+        return (known if is_told_apart else make)(*args, **kwargs)
+
+    return window
+
+
+# Types that a cache tells apart; within tuples it takes (2, 2) and (2, 2.0) for one.
+_TOLD_APART = frozenset((int, bool, str, type(None)))
+_TOLD_APART_IN_TUPLES = frozenset((int, type(None)))
+
+
+def _are_of(types: frozenset[type], values: Iterable[object]) -> bool:
+    for value in values:  # a generator would take three times as long
+        if type(value) is tuple:
+            if not _are_of(_TOLD_APART_IN_TUPLES, value):
+                return False
+        elif type(value) not in types:
+            return False
+    return True
+
+
+@_remembered
 def make_window(
     name: str,
     axes: int,
@@ -34,32 +65,6 @@ def make_window(
         ValueError: For a wrong number or type of sizes, or one out of range.
         TypeError: For a wrong type of another argument.
     """
-    sizes = (kernel_size, stride, padding, dilation)
-    rest = (ceil_mode, count_include_pad, divisor_override, minimum)
-    if all(map(_is_plain, sizes + rest)):
-        return _known_window(name, axes, *sizes, *rest)
-    return _new_window(name, axes, *sizes, *rest)
-
-
-def _is_plain(value: object) -> bool:
-    """Whether it is told apart by a cache, for which (2, 2) and (2, 2.0) are one."""
-    if type(value) is tuple:
-        return all(type(v) is int for v in value)
-    return value is None or type(value) in (int, bool, str)
-
-
-def _new_window(
-    name: str,
-    axes: int,
-    kernel_size: IntOrInts,
-    stride: IntOrInts | None,
-    padding: Padding,
-    dilation: IntOrInts,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-    minimum: bool,
-) -> Window:
     kernel = _sizes(name, "kernel_size", kernel_size, axes)
     pads = _pads(name, padding, axes)
     return Window(
@@ -77,12 +82,9 @@ def _new_window(
     )
 
 
-# Functions make the same one at every call.
-_known_window = lru_cache(maxsize=256, typed=True)(_new_window)
-
-
+@_remembered
 def make_adaptive_window(name: str, axes: int, output_size: OutputSize) -> Window:
-    """Build the ``Window`` that has ``output_size`` outputs, None: as many as inputs.
+    """Return the ``Window`` that has ``output_size`` outputs, None: as many as inputs.
 
     Raises:
         ValueError: For a wrong number or type of sizes, or one out of range.
@@ -92,6 +94,7 @@ def make_adaptive_window(name: str, axes: int, output_size: OutputSize) -> Windo
     return Window.adaptive(name, _optional_sizes(name, sizes, (axes,)))
 
 
+@_remembered
 def make_unpool_window(
     name: str,
     axes: int,
@@ -100,7 +103,7 @@ def make_unpool_window(
     padding: IntOrInts,
     output_size: Sequence[int] | None = None,
 ) -> Window:
-    """Build the ``Window`` of an operation that undoes a max pooling.
+    """Return the ``Window`` of an operation that undoes a max pooling.
 
     ``output_size`` may be a whole shape, of which the spatial axes are taken.
 
