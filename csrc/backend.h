@@ -65,10 +65,12 @@ class Backend {
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const = 0;
 
-  // Of int8 or uint8. Where there is no kernel, averages are composed.
-  virtual bool averages_quantized() const {
+  // Whether there are kernels of the next two, which are composed otherwise.
+  virtual bool has_special_averages() const {
     return false;
   }
+
+  // Of int8 or uint8.
   virtual void quantized_avg_pool(
       const Geometry& geometry,
       const array& x,
@@ -76,6 +78,12 @@ class Backend {
       array& y,
       Stream stream) const {
     throw std::logic_error("[mlx_pooling] Quantized averages are composed.");
+  }
+
+  // Of float32 or float64.
+  virtual void l2_pool(
+      const Geometry& geometry, const array& x, array& y, Stream stream) const {
+    throw std::logic_error("[mlx_pooling] Norms are composed.");
   }
 
   virtual void avg_pool_grad(

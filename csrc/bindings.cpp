@@ -198,6 +198,19 @@ NB_MODULE(_ext, m) {
       "Averages of windows of quantized x, int8 or uint8, of its zero point.\n"
       "None where there is no kernel for them.");
   m.def(
+      "l2_pool",
+      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
+        return mlx_pooling::l2_pool(
+            checked_array(x, "x", window), window, stream);
+      },
+      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
+      nb::sig(
+          "def l2_pool(x: mlx.core.array, window: Window, stream: "
+          "mlx.core.Stream | mlx.core.Device | None = None) -> "
+          "mlx.core.array | None"),
+      "Roots of sums of squares in windows of x, float32 or float64.\n"
+      "None where there is no kernel for them.");
+  m.def(
       "set_composed", &mlx_pooling::set_composed, "composed"_a,
       "Build operations of this thread from MLX's own primitives, or stop.\n"
       "Returns the former setting.");

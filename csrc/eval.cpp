@@ -94,6 +94,12 @@ void QuantizedAvgPool::run(
   on.quantized_avg_pool(geometry, x, zero_point_, outputs[0], stream());
 }
 
+void L2Pool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
+  auto& x = inputs[0];
+  Geometry geometry(window_, x.shape());
+  on.l2_pool(geometry, x, outputs[0], stream());
+}
+
 void AvgPoolGrad::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& dx = outputs[0];

@@ -23,13 +23,17 @@ bool composes(mx::Stream s) {
   return composed_on_this_thread || !has_kernels(s.device);
 }
 
+bool has_special_averages(mx::Stream s) {
+  return s.device == mx::Device::cpu && !composes(s) &&
+      cpu_backend().has_special_averages();
+}
+
 // Whether there is a kernel, which sums the steps from the zero point in int32.
 bool averages_quantized(const array& x, const Window& window, mx::Stream s) {
   constexpr int64_t kLargestStep = 255;
   constexpr int64_t kLargestSum = std::numeric_limits<int32_t>::max();
   bool is_known = x.dtype() == mx::int8 || x.dtype() == mx::uint8;
-  return is_known && s.device == mx::Device::cpu && !composes(s) &&
-      cpu_backend().averages_quantized() &&
+  return is_known && has_special_averages(s) &&
       window.taps() <= kLargestSum / kLargestStep;
 }
 
@@ -281,6 +285,20 @@ std::optional<array> quantized_avg_pool(
   }
   auto pool = [&](const array& x) -> std::vector<array> {
     return {quantized_avg_pool_node(x, zero_point, window, s)};
+  };
+  return in_best_layout(x, window, s, pool)[0];
+}
+
+std::optional<array> l2_pool(
+    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
+  auto s = mx::to_stream(stream_or_device);
+  check(x, window, s);
+  bool is_known = x.dtype() == mx::float32 || x.dtype() == mx::float64;
+  if (!is_known || !has_special_averages(s)) {
+    return std::nullopt;
+  }
+  auto pool = [&](const array& x) -> std::vector<array> {
+    return {l2_pool_node(x, window, s)};
   };
   return in_best_layout(x, window, s, pool)[0];
 }

@@ -53,6 +53,13 @@ std::optional<mlx::core::array> quantized_avg_pool(
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 
+// Roots of sums of squares in windows of x, float32 or float64, of its dtype.
+// None where there is no kernel for them.
+std::optional<mlx::core::array> l2_pool(
+    const mlx::core::array& x,
+    const Window& window,
+    mlx::core::StreamOrDevice s = {});
+
 // While set on this thread, operations are composed of MLX's own primitives,
 // as they are on devices without kernels. Returns the former value.
 bool set_composed(bool composed);

@@ -70,12 +70,24 @@ array max_unpool_grad_node(
       {contiguous(indices, s), contiguous(dy, s)}, s, w)[0];
 }
 
+// The averages, or norms, and the extent.
+template <typename P>
 std::pair<array, array>
-avg_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
-  auto outputs = node<AvgPool>(
+traced_node(const array& x, const Window& w, mx::Stream s) {
+  auto outputs = node<P>(
       {output_shape(w, x.shape()), extent_shape(x.shape())},
       {x.dtype(), mx::uint8}, {contiguous(x, s)}, s, w, true);
   return {outputs[0], mx::stop_gradient(outputs[1], s)};
+}
+
+template <typename P>
+array pool_node(const array& x, const Window& w, mx::Stream s) {
+  if (x.is_tracer()) {
+    return traced_node<P>(x, w, s).first;
+  }
+  return node<P>(
+      {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
+      false)[0];
 }
 
 array avg_pool_grad_node(
@@ -83,6 +95,14 @@ array avg_pool_grad_node(
   return node<AvgPoolGrad>(
       {input_shape(extent.shape(), dy.shape())}, {dy.dtype()},
       {extent, contiguous(dy, s)}, s, w)[0];
+}
+
+// What a gradient of norms is divided by, with zero for those that are zero.
+array over_norms(const array& a, const array& norms, mx::Stream s) {
+  auto is_zero = mx::equal(norms, array(0, norms.dtype()), s);
+  auto divisors = mx::where(is_zero, array(1, norms.dtype()), norms, s);
+  return mx::where(
+      is_zero, array(0, norms.dtype()), mx::divide(a, divisors, s), s);
 }
 
 // vmap adds one batch axis, in front of every input; an unmapped one (axis -1)
@@ -144,12 +164,11 @@ array max_unpool_node(
 }
 
 array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
-  if (x.is_tracer()) {
-    return avg_pool_traced_node(x, w, s).first;
-  }
-  return node<AvgPool>(
-      {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
-      false)[0];
+  return pool_node<AvgPool>(x, w, s);
+}
+
+array l2_pool_node(const array& x, const Window& w, mx::Stream s) {
+  return pool_node<L2Pool>(x, w, s);
 }
 
 array quantized_avg_pool_node(
@@ -336,7 +355,7 @@ std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
 
 std::vector<array>
 AvgPool::jvp(const Arrays&, const Arrays& tangents, const Axes&) {
-  auto [dy, extent] = avg_pool_traced_node(tangents[0], window_, stream());
+  auto [dy, extent] = traced_node<AvgPool>(tangents[0], window_, stream());
   if (!traced_) {
     return {dy};
   }
@@ -350,7 +369,7 @@ std::vector<array> AvgPool::vjp(
     const Arrays& outputs) {
   auto extent = traced_
       ? mx::stop_gradient(outputs[1], stream())
-      : avg_pool_traced_node(primals[0], window_, stream()).second;
+      : traced_node<AvgPool>(primals[0], window_, stream()).second;
   return {avg_pool_grad_node(extent, cotangents[0], window_, stream())};
 }
 
@@ -360,7 +379,7 @@ AvgPool::vmap(const Arrays& inputs, const Axes& axes) {
   if (!traced_) {
     return {{avg_pool_node(x, window_, stream())}, {0}};
   }
-  auto [y, extent] = avg_pool_traced_node(x, window_, stream());
+  auto [y, extent] = traced_node<AvgPool>(x, window_, stream());
   return {{y, extent}, {0, 0}};
 }
 
@@ -377,13 +396,61 @@ AvgPoolGrad::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
 
 std::vector<array> AvgPoolGrad::vjp(
     const Arrays&, const Arrays& cotangents, const Axes&, const Arrays&) {
-  return {avg_pool_traced_node(cotangents[0], window_, stream()).first};
+  return {traced_node<AvgPool>(cotangents[0], window_, stream()).first};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
 AvgPoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
   auto in = map_to_front(inputs, axes, stream());
   return {{avg_pool_grad_node(in[0], in[1], window_, stream())}, {0}};
+}
+
+// L2Pool
+
+std::vector<mx::Shape> L2Pool::output_shapes(const Arrays& inputs) {
+  return AvgPool::output_shapes(inputs);
+}
+
+std::vector<array>
+L2Pool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+  auto& x = primals[0];
+  auto [y, extent] = traced_node<L2Pool>(x, window_, stream());
+  auto products = mx::multiply(x, tangents[0], stream());
+  auto sums = whole_sums(avg_pool_node(products, window_, stream()));
+  auto dy = over_norms(sums, y, stream());
+  if (!traced_) {
+    return {dy};
+  }
+  return {dy, mx::zeros_like(extent, stream())};
+}
+
+std::vector<array> L2Pool::vjp(
+    const Arrays& primals,
+    const Arrays& cotangents,
+    const Axes&,
+    const Arrays& outputs) {
+  auto& x = primals[0];
+  auto [y, extent] = traced_
+      ? std::pair(outputs[0], mx::stop_gradient(outputs[1], stream()))
+      : traced_node<L2Pool>(x, window_, stream());
+  auto shares = whole_sums(over_norms(cotangents[0], y, stream()));
+  auto sums = avg_pool_grad_node(extent, shares, window_, stream());
+  return {mx::multiply(x, sums, stream())};
+}
+
+std::pair<std::vector<array>, std::vector<int>>
+L2Pool::vmap(const Arrays& inputs, const Axes& axes) {
+  auto x = map_to_front(inputs, axes, stream())[0];
+  if (!traced_) {
+    return {{l2_pool_node(x, window_, stream())}, {0}};
+  }
+  auto [y, extent] = traced_node<L2Pool>(x, window_, stream());
+  return {{y, extent}, {0, 0}};
+}
+
+array L2Pool::whole_sums(const array& averages) {
+  auto taps = static_cast<double>(window_.taps());
+  return mx::multiply(averages, array(taps, averages.dtype()), stream());
 }
 
 // QuantizedAvgPool

@@ -15,9 +15,10 @@
 //   MaxUnpool      (indices, x) -> x at its places in a plane
 //   MaxUnpoolGrad  (indices, dy) -> dx               adjoint of MaxUnpool
 //
-// And one that is constant between its steps:
+// And two that are not linear:
 //
-//   QuantizedAvgPool  x -> y
+//   QuantizedAvgPool  x -> y                         constant between its steps
+//   L2Pool            x -> y (, extent)              by AvgPool and AvgPoolGrad
 //
 // `offsets` holds the window-local tap of each maximum. `extent` has no
 // elements: its shape, that of x without channels, tells the adjoint how large
@@ -121,7 +122,7 @@ class AvgPool : public Pooling {
   MLX_POOLING_DECLARE(AvgPool)
   bool is_equivalent(const Primitive& other) const override;
 
- private:
+ protected:
   bool traced_; // also writes extent
 };
 
@@ -141,6 +142,16 @@ class QuantizedAvgPool : public Pooling {
 
  private:
   int32_t zero_point_;
+};
+
+class L2Pool : public AvgPool {
+ public:
+  using AvgPool::AvgPool;
+  MLX_POOLING_DECLARE(L2Pool)
+
+ private:
+  // As L2Pool scales sums of squares.
+  array whole_sums(const array& averages);
 };
 
 #undef MLX_POOLING_DECLARE
@@ -181,5 +192,9 @@ mlx::core::array quantized_avg_pool_node(
     int32_t zero_point,
     const Window& w,
     mlx::core::Stream s);
+
+// Of x in float32 or float64.
+mlx::core::array
+l2_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
 
 } // namespace mlx_pooling

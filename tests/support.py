@@ -155,6 +155,13 @@ def geometry(
     )
 
 
+def plain(g: Geometry) -> Geometry:
+    """Without padding or dilation, which norms have not."""
+    none, ones = ((0, 0),) * g.ndim, (1,) * g.ndim
+    size = tuple(map(max, g.size, g.kernel))
+    return Geometry(size, g.kernel, g.stride, none, ones, g.ceil_mode)
+
+
 def exact(a: mx.array) -> np.ndarray:
     """To NumPy; floats become float64, which holds each of their values."""
     if a.dtype == mx.complex64:

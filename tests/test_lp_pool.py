@@ -17,6 +17,8 @@ from checks import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlx_pooling import _ext
+from mlx_pooling._arguments import make_window
 from reference import Geometry
 from strategies import Case, Data, cases, geometries
 from support import (
@@ -33,6 +35,7 @@ from support import (
     layer,
     lp_op,
     max_op,
+    plain,
     power_sum,
     vjp,
 )
@@ -55,13 +58,6 @@ def short_name(dtype: mx.Dtype) -> str:
 
 
 def plain_geometries() -> st.SearchStrategy[Geometry]:
-    """Without padding or dilation, which these have not."""
-
-    def plain(g: Geometry) -> Geometry:
-        none, ones = ((0, 0),) * g.ndim, (1,) * g.ndim
-        size = tuple(map(max, g.size, g.kernel))
-        return Geometry(size, g.kernel, g.stride, none, ones, g.ceil_mode)
-
     return geometries().map(plain)
 
 
@@ -395,6 +391,18 @@ def test_composed(ndim: int, p: float, dtype: mx.Dtype):
     g = SHAPES[ndim]
     x = mx.random.uniform(0.5, 1, (2, *g.size, 3), key=mx.random.key(0)).astype(dtype)
     check_composed(fixed(lp_pool, g, p), x, assert_all_close)
+
+
+def test_euclidean_norms_have_kernels_on_the_cpu():
+    window = make_window("lp_pool2d", 2, 3, 2, 0, 1, ceil_mode=False)
+
+    def has_kernel(dtype: mx.Dtype) -> bool:
+        x = mx.ones((1, 7, 8, 2)).astype(dtype, mx.cpu)
+        return _ext.l2_pool(x, window, mx.cpu) is not None
+
+    assert [has_kernel(t) for t in (mx.float32, mx.float64, mx.int32)] == [1, 1, 0]
+    with mlx_pooling.composed():
+        assert not has_kernel(mx.float32)
 
 
 def test_composed_uses_no_primitive_of_ours():

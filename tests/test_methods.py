@@ -24,7 +24,9 @@ from support import (
     exact,
     fixed,
     geometry,
+    lp_op,
     max_pool,
+    plain,
     vjp,
 )
 
@@ -178,6 +180,20 @@ def test_average_and_its_gradient(window, options):
             expected = reference.avg_pool_grad(exact(dy), g, **options)
             magnitude = reference.avg_pool_grad(absolute(exact(dy)), g, **options)
             assert_rounded(dx, expected, magnitude, case.taps)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@EACH_WINDOW
+def test_root_of_squares(window, ceil_mode: bool):
+    g = plain(geometry(*window, ceil_mode=ceil_mode))
+    for channels in (1, 2, 3, 5, 12, 70):
+        data = Data("nan" if channels == 2 else "normal", channels)
+        x = data.array((2, *g.size, channels), mx.float32)
+        expected = reference.lp_pool(exact(x), g, 2)
+        with mx.stream(mx.cpu):  # which has float64
+            for dtype, tolerance in ((mx.float32, 1e-5), (mx.float64, 1e-12)):
+                y = lp_op(g.ndim)(x.astype(dtype), 2, g.kernel, g.stride, g.ceil_mode)
+                np.testing.assert_allclose(exact(y), expected, rtol=tolerance)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])

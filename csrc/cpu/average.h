@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "cpu/compare.h"
@@ -22,6 +23,8 @@ class Average {
   MLX_POOLING_INLINE Vec<Term, L> terms(Vec<Term, L> elements) const {
     if constexpr (is_quantized<T>) {
       return elements - zero_point_;
+    } else if constexpr (is_squared<T>) {
+      return elements * elements;
     } else {
       return elements;
     }
@@ -32,6 +35,8 @@ class Average {
   result(Vec<Term, L> sum, Divisor divisor) const {
     if constexpr (is_quantized<T>) {
       return quantized<L>(sum, divisor);
+    } else if constexpr (is_squared<T>) {
+      return root<L>(sum / divisor);
     } else if constexpr (std::is_floating_point_v<Term>) {
       return sum / divisor;
     } else {
@@ -40,6 +45,18 @@ class Average {
   }
 
  private:
+  template <int L>
+  MLX_POOLING_INLINE static Vec<Term, L> root(Vec<Term, L> square) {
+    if constexpr (L == 1) {
+      return std::sqrt(square);
+    } else {
+      for (int i = 0; i < L; ++i) {
+        square[i] = std::sqrt(square[i]);
+      }
+      return square;
+    }
+  }
+
   // Rounded after each step, and to an integer at last, ties to even: its bits
   // are the lowest of those of a float that is so large.
   template <int L>

@@ -260,10 +260,10 @@ class CpuBackend : public Backend {
   void
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const override {
-    average(geometry, x, 0, y, stream);
+    average(geometry, x, {}, y, stream);
   }
 
-  bool averages_quantized() const override {
+  bool has_special_averages() const override {
     return true;
   }
 
@@ -273,7 +273,13 @@ class CpuBackend : public Backend {
       int32_t zero_point,
       array& y,
       Stream stream) const override {
-    average(geometry, x, zero_point, y, stream);
+    average(geometry, x, {.zero_point = zero_point}, y, stream);
+  }
+
+  void
+  l2_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
+      const override {
+    average(geometry, x, {.squared = true}, y, stream);
   }
 
   void avg_pool_grad(
@@ -284,7 +290,8 @@ class CpuBackend : public Backend {
     submit(stream, [=, dy = weak(dy), dx = weak(dx)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
-          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true, 0};
+          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true, 0,
+          false};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
@@ -305,17 +312,25 @@ class CpuBackend : public Backend {
   }
 
  private:
+  struct Special {
+    int32_t zero_point = 0;
+    bool squared = false;
+  };
+
   void average(
       const Geometry& geometry,
       const array& x,
-      int32_t zero_point,
+      Special special,
       array& y,
       Stream stream) const {
     submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false,
-          zero_point};
+          special.zero_point, special.squared};
+      if (special.squared) {
+        avg.divisor.scale_to_windows(g);
+      }
       // Elements of 8 bits are summed as others of 32 are.
       auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
       auto& kernels = cpu::kernels();

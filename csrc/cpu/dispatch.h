@@ -45,7 +45,11 @@ void with_summed_type(Val dtype, Visit visit) {
 
 // The types that averages are of.
 template <typename Visit>
-void with_averaged_type(Val dtype, Visit visit) {
+void with_averaged_type(Val dtype, bool squared, Visit visit) {
+  if (squared) {
+    return dtype == Val::float64 ? visit(Squared<double>{})
+                                 : visit(Squared<float>{});
+  }
   switch (dtype) {
     case Val::int8:
       return visit(Quantized<int8_t>{});

@@ -17,6 +17,14 @@ Divisor::Divisor(const Geometry& geometry) : is_uniform(true) {
   }
 }
 
+void Divisor::scale_to_windows(const Geometry& geometry) {
+  for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
+    for (auto& factor : factors[axis]) {
+      factor /= static_cast<double>(geometry.axes[axis].kernel);
+    }
+  }
+}
+
 #if defined(MLX_POOLING_X86_64_LEVELS)
 
 namespace {

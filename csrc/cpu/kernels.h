@@ -18,6 +18,9 @@ namespace mlx_pooling::cpu {
 struct Divisor {
   explicit Divisor(const Geometry& geometry);
 
+  // Makes averages sums, of as many elements as a whole window has.
+  void scale_to_windows(const Geometry& geometry);
+
   std::array<std::vector<double>, kMaxSpatialAxes> factors;
   bool is_uniform; // the same for every output
 };
@@ -49,6 +52,7 @@ struct AvgTask : Task {
   Divisor divisor;
   bool adjoint;       // divide what comes from a window, not what goes to it
   int32_t zero_point; // of elements of 8 bits, which are quantized
+  bool squared;       // sum the squares of float32 or float64, give the root
 };
 
 // A kernel goes through positions [begin, end), or units [begin, end) of the

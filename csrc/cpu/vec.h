@@ -73,6 +73,11 @@ template <typename Integer>
 struct Quantized {
   Integer integer;
 };
+// One of a window whose norm is computed.
+template <typename Float>
+struct Squared {
+  Float root;
+};
 
 template <typename T>
 inline constexpr bool is_half =
@@ -81,15 +86,28 @@ inline constexpr bool is_half =
 template <typename T>
 inline constexpr bool is_quantized = requires(T element) { element.integer; };
 
+template <typename T>
+inline constexpr bool is_squared = requires(T element) { element.root; };
+
+template <typename T>
+struct ArithmeticOf {
+  using type = std::conditional_t<
+      is_half<T>,
+      float,
+      std::conditional_t<
+          is_quantized<T>,
+          int32_t,
+          std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>>;
+};
+
+template <typename Float>
+struct ArithmeticOf<Squared<Float>> {
+  using type = Float;
+};
+
 // What T is compared and summed as.
 template <typename T>
-using Arithmetic = std::conditional_t<
-    is_half<T>,
-    float,
-    std::conditional_t<
-        is_quantized<T>,
-        int32_t,
-        std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>>;
+using Arithmetic = typename ArithmeticOf<T>::type;
 
 template <typename A>
 constexpr A lowest() {

@@ -24,6 +24,9 @@ def lp_pool(
         return _ext.max_pool(mx.abs(x, stream=stream), window, stream).astype(
             dtype, stream
         )
+    norm = _ext.l2_pool(x, window, stream) if norm_type == 2 else None
+    if norm is not None:
+        return norm.astype(dtype, stream)
     mean = _ext.avg_pool(_power(x, norm_type, stream), window, stream)
     total = mx.multiply(mean, math.prod(window.kernel_size), stream=stream)
     return _with_flat_zero(total, 1 / norm_type, stream).astype(dtype, stream)
@@ -43,6 +46,8 @@ def _power(x: mx.array, exponent: float, stream) -> mx.array:
         return _with_flat_zero(x, exponent, stream)
     # MLX's power takes as long for these as for any other.
     square = partial(mx.square, stream=stream)
+    if exponent == 1:
+        return x
     if exponent == 2:
         return square(x)
     if exponent == 3:
@@ -55,6 +60,8 @@ def _power(x: mx.array, exponent: float, stream) -> mx.array:
 def _with_flat_zero(x: mx.array, exponent: float, stream) -> mx.array:
     """``x ** exponent``, with a zero gradient at 0 whatever the exponent."""
     is_zero = mx.equal(x, 0, stream=stream)
+    if exponent == 1:
+        return mx.where(is_zero, 0, x, stream=stream)
     base = mx.where(is_zero, 1, x, stream=stream)
     power = (
         mx.sqrt(base, stream=stream)

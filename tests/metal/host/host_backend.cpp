@@ -79,7 +79,7 @@ class HostBackend : public Backend {
     backend_for(x).avg_pool(geometry, x, y, stream);
   }
 
-  bool averages_quantized() const override {
+  bool has_special_averages() const override {
     return !metal::settings().run_shaders;
   }
 
@@ -90,6 +90,12 @@ class HostBackend : public Backend {
       array& y,
       Stream stream) const override {
     real_cpu_backend().quantized_avg_pool(geometry, x, zero_point, y, stream);
+  }
+
+  void
+  l2_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
+      const override {
+    real_cpu_backend().l2_pool(geometry, x, y, stream);
   }
 
   void avg_pool_grad(
