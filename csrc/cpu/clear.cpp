@@ -1,6 +1,5 @@
 #include "cpu/clear.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "cpu/parallel.h"
@@ -10,9 +9,11 @@ namespace mlx_pooling::cpu {
 namespace {
 
 int64_t linked_positions(const AxisLinks& axis) {
-  return std::count_if(axis.of.begin(), axis.of.end(), [](auto& link) {
-    return link.count > 0;
-  });
+  int64_t count = 0;
+  for (int64_t i = 0; i < axis.size(); ++i) {
+    count += axis.of[i].count > 0 ? 1 : 0;
+  }
+  return count;
 }
 
 void clear_unlinked_columns(

@@ -102,7 +102,7 @@ class ColumnByColumn {
     auto ahead = positions_ahead(U * kLanes * kSize) * channels * kSize;
     Watch<U> watch;
     Cell columns[K][U];
-    auto w = walk.w() + *width.origin;
+    auto w = walk.w() + *width.origin();
     auto next = [&]() MLX_POOLING_LAMBDA {
       for (int k = 1; k < K; ++k) {
         for (int u = 0; u < U; ++u) {

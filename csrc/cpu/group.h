@@ -96,7 +96,7 @@ uintptr_t rows_ahead_bytes(const Task& task) {
   constexpr int64_t kLeast = kAheadBytes;
   constexpr int64_t kMost = 32 * 1024; // later, they may be gone again
   auto& [depth, height, width] = task.links.axes;
-  auto rows = height.of.back().first - height.of.front().first;
+  auto rows = height.of[height.size() - 1].first - height.of[0].first;
   auto below = rows / std::max<int64_t>(1, height.size() - 1);
   int64_t bytes = below * width.other_size * task.channels * sizeof(T);
   return 0 < bytes && bytes <= kMost ? ceil_div(kLeast, bytes) * bytes : kLeast;

@@ -116,7 +116,7 @@ class ItemPass {
 
   // What makes up output next_.
   void gather(int64_t i) {
-    const Link& link = links_.of[next_];
+    const Link link = links_.of[next_];
     count_ = 0;
     if (links_.block == 0) {
       for (int64_t k = 0; k < link.count; ++k) {

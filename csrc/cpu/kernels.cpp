@@ -6,21 +6,48 @@
 
 namespace mlx_pooling::cpu {
 
-Divisor::Divisor(const Geometry& geometry) : is_uniform(true) {
+namespace {
+
+// Whether all windows have the same share of the divisor: long axes are not
+// gone through to see.
+bool divides_alike(const Geometry& geometry, int axis) {
+  auto& along = geometry.axes[axis];
+  if (geometry.divisor_override != 0 || along.out == 1) {
+    return true;
+  }
+  if (along.adaptive) {
+    return false;
+  }
+  return geometry.count_include_pad
+      ? geometry.divisor(axis, 0) == geometry.divisor(axis, along.out - 1)
+      : !along.leaves_input();
+}
+
+} // namespace
+
+Divisor::Divisor(const Geometry& geometry) : is_uniform(true), of_all(1) {
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
+    is_uniform = is_uniform && divides_alike(geometry, axis);
+  }
+  for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
+    if (is_uniform) {
+      of_all *= static_cast<double>(geometry.divisor(axis, 0));
+      continue;
+    }
     auto& of = factors[axis];
     of.reserve(geometry.axes[axis].out);
     for (int64_t o = 0; o < geometry.axes[axis].out; ++o) {
-      of.push_back(geometry.divisor(axis, o));
-      is_uniform = is_uniform && of.back() == of.front();
+      of.push_back(static_cast<double>(geometry.divisor(axis, o)));
     }
   }
 }
 
 void Divisor::scale_to_windows(const Geometry& geometry) {
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
+    auto taps = static_cast<double>(geometry.axes[axis].kernel);
+    of_all /= taps;
     for (auto& factor : factors[axis]) {
-      factor /= static_cast<double>(geometry.axes[axis].kernel);
+      factor /= taps;
     }
   }
 }

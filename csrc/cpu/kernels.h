@@ -21,8 +21,9 @@ struct Divisor {
   // Makes averages sums, of as many elements as a whole window has.
   void scale_to_windows(const Geometry& geometry);
 
-  std::array<std::vector<double>, kMaxSpatialAxes> factors;
   bool is_uniform; // the same for every output
+  double of_all;   // if so
+  std::array<std::vector<double>, kMaxSpatialAxes> factors; // if not
 };
 
 // One operation over row-contiguous data. `links` are of the positions, of

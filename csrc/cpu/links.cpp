@@ -41,13 +41,12 @@ Repeating repeating_covers(const Axis& axis) {
 }
 
 template <typename LinkOf>
-void fill(
-    std::vector<Link>& links,
-    int64_t size,
-    const Repeating& repeating,
-    LinkOf link_of) {
+LinkTable table(int64_t size, const Repeating& repeating, LinkOf link_of) {
   auto [range, period, step] = repeating;
-  links.resize(size);
+  if (period == 1) {
+    return LinkTable(size, range, step, link_of);
+  }
+  std::vector<Link> links(size);
   for (int64_t i = 0; i < range.begin; ++i) {
     links[i] = link_of(i);
   }
@@ -62,6 +61,7 @@ void fill(
       link.first += link.count > 0 ? step : 0;
     }
   }
+  return LinkTable(std::move(links));
 }
 
 // All facts about the links, of which those that repeat need no second look.
@@ -75,7 +75,7 @@ void survey(AxisLinks& links, const Repeating& repeating) {
     if (i == begin + 2 * repeating.period && i < end - repeating.period) {
       i = end - repeating.period;
     }
-    const Link& link = links.of[i];
+    const Link link = links.of[i];
     if (link.count == 0) {
       links.some_empty = true;
       continue;
@@ -100,10 +100,12 @@ void survey(AxisLinks& links, const Repeating& repeating) {
 }
 
 // Whether rows may be padded as far as windows reach: not for windows much
-// longer than the row.
+// longer than the row, or far beyond it.
 bool may_pad(const Axis& axis) {
   auto span = axis.dilation * (axis.kernel - 1);
-  return axis.stride == 1 && !axis.adaptive && span <= axis.in + axis.out;
+  auto most = axis.in + axis.out;
+  return !axis.adaptive && span <= most &&
+      (axis.out - 1) * axis.stride <= 2 * most;
 }
 
 AxisLinks cover_links(const Axis& axis) {
@@ -113,13 +115,14 @@ AxisLinks cover_links(const Axis& axis) {
       .tap_step = -axis.cover_tap_step(),
       .kernel = axis.kernel};
   if (may_pad(axis)) {
-    links.origin = axis.pad_lo - axis.dilation * (axis.kernel - 1);
+    auto origin = axis.pad_lo - axis.dilation * (axis.kernel - 1);
+    links.dense = {origin, axis.dilation, 1, axis.stride};
   }
   if (axis.dilation == 1 && !axis.adaptive) {
     links.spacing = {-axis.pad_lo, axis.stride};
   }
   auto repeating = repeating_covers(axis);
-  fill(links.of, axis.in, repeating, [&](int64_t i) -> Link {
+  links.of = table(axis.in, repeating, [&](int64_t i) -> Link {
     auto covers = axis.covers(i);
     return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
   });
@@ -139,10 +142,10 @@ AxisLinks window_links(const Axis& axis) {
       .tap_step = 1,
       .kernel = axis.kernel};
   if (may_pad(axis)) {
-    links.origin = -axis.pad_lo;
+    links.dense = {-axis.pad_lo, axis.dilation, axis.stride, 1};
   }
   auto repeating = repeating_windows(axis);
-  fill(links.of, axis.out, repeating, [&](int64_t o) -> Link {
+  links.of = table(axis.out, repeating, [&](int64_t o) -> Link {
     auto taps = axis.taps(o);
     return {
         axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first};

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "geometry.h"
@@ -31,6 +32,56 @@ struct Range {
   }
 };
 
+// Links by position. A long axis consists of little but windows that nothing
+// cuts off, of which each is the one before moved by `step`: those take no
+// memory, of which there would be more than of elements.
+class LinkTable {
+ public:
+  LinkTable() = default;
+  explicit LinkTable(std::vector<Link> links)
+      : others_(std::move(links)), size_(others_.size()) {}
+
+  template <typename LinkOf>
+  LinkTable(int64_t size, Range alike, int64_t step, LinkOf link_of)
+      : alike_(alike), step_(step), size_(size) {
+    if (alike.size() > 0) {
+      first_ = link_of(alike.begin);
+    }
+    for (int64_t i = 0; i < alike.begin; ++i) {
+      others_.push_back(link_of(i));
+    }
+    for (auto i = alike.end; i < size; ++i) {
+      others_.push_back(link_of(i));
+    }
+  }
+
+  int64_t size() const {
+    return size_;
+  }
+  // Those that are moved by `step` from one to the next.
+  Range alike() const {
+    return alike_;
+  }
+  int64_t step() const {
+    return step_;
+  }
+
+  Link operator[](int64_t i) const {
+    if (alike_.contains(i)) {
+      auto moved = (i - alike_.begin) * step_;
+      return {first_.first + moved, first_.count, first_.tap};
+    }
+    return others_[i < alike_.begin ? i : i - alike_.size()];
+  }
+
+ private:
+  Range alike_{0, 0};
+  int64_t step_ = 0;
+  Link first_{}; // of those
+  std::vector<Link> others_;
+  int64_t size_ = 0;
+};
+
 // Windows of neighbouring positions, of which that of output o starts at
 // first + o * stride.
 struct Spacing {
@@ -38,16 +89,30 @@ struct Spacing {
   int64_t stride;
 };
 
+// Links of strided windows as some of those of dense ones: position o is that
+// of number o * pitch there, and the others lie `other_pitch` apart, between
+// which there is nothing. Dense position i is linked to all from i + origin on,
+// in steps of `step`, as many as a kernel has.
+struct Dense {
+  int64_t origin;
+  int64_t step;
+  int64_t pitch;
+  int64_t other_pitch;
+
+  bool is_strided() const {
+    return pitch > 1 || other_pitch > 1;
+  }
+};
+
 // The links of every position of one axis, so that kernels divide nothing.
 struct AxisLinks {
-  std::vector<Link> of = {};
+  LinkTable of = {};
   int64_t other_size;
   int64_t step;
   int64_t tap_step;
   int64_t kernel;
-  // Where neighbours have neighbouring links: position o is linked to `kernel`
-  // others from o + origin in steps of `step`, less those beyond the ends.
-  std::optional<int64_t> origin = {};
+  // Unless windows are adaptive, or reach far beyond the row.
+  std::optional<Dense> dense = {};
   // Of covers: that of the windows, unless they are adaptive or dilated.
   std::optional<Spacing> spacing = {};
   // Of adaptive covers, whose taps are no progression: Link::tap counts from
@@ -67,7 +132,7 @@ struct AxisLinks {
   int64_t parts = 0;
 
   int64_t size() const {
-    return static_cast<int64_t>(of.size());
+    return of.size();
   }
 
   // Whether to join windows of single elements by blocks too: that costs some
@@ -76,8 +141,23 @@ struct AxisLinks {
     return block > 0 && span * size() > 4 * other_size + 3 * size();
   }
 
+  // Where neighbours have neighbouring links: position o is linked to `kernel`
+  // others from o + origin in steps of `step`, less those beyond the ends.
+  std::optional<int64_t> origin() const {
+    return dense && !dense->is_strided() ? std::optional(dense->origin)
+                                         : std::nullopt;
+  }
+
+  // Whether strided rows of so few channels are reduced as dense ones, which
+  // fill vectors: at the price of some operations for each dense position.
+  bool in_dense_rows(int64_t channels) const {
+    constexpr int64_t kFew = 16;
+    return dense && dense->is_strided() && channels < kFew &&
+        kernel * dense->step >= dense->pitch;
+  }
+
   int64_t last(int64_t position) const {
-    const Link& link = of[position];
+    const Link link = of[position];
     return link.count > 0 ? link.first + (link.count - 1) * step : -1;
   }
 

@@ -1,6 +1,7 @@
 #include "cpu/method.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "cpu/kernels.h"
@@ -72,6 +73,7 @@ constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
+constexpr double kThinned = 1; // of one that is taken from a dense row
 // So many wait for each other, with nothing else to do in the meantime.
 constexpr double kLongChain = 16;
 constexpr double kChainedTap = 1.2;
@@ -166,7 +168,7 @@ double along_rows_cost(
 
 bool has_columns(const Links& links, int64_t channels, int64_t lane) {
   auto& [depth, height, width] = links.axes;
-  return width.origin && width.step == 1 && width.kernel > 1 &&
+  return width.origin() && width.step == 1 && width.kernel > 1 &&
       width.kernel <= kMostColumns && !depth.some_empty && !height.some_empty &&
       !width.some_empty && channels * lane >= kVector * kFloat;
 }
@@ -202,9 +204,15 @@ double column_by_column_cost(
 }
 
 double row_cost(const AxisLinks& width, int64_t channels, double operation) {
+  if (width.in_dense_rows(channels)) {
+    auto kernel = static_cast<uint64_t>(width.kernel);
+    auto passes = 2 + std::bit_width(kernel) + std::popcount(kernel);
+    auto dense = static_cast<double>(passes * width.dense->pitch);
+    return operation * (2 * ratio(width) + dense) + kThinned;
+  }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
-  if (!width.origin && channels < kVector) {
+  if (!width.origin() && channels < kVector) {
     auto tap = join > kLongChain ? kChainedTap : kScalarTap;
     auto scalar = kScalarRow + tap * join;
     cost += channels < kShortVector ? scalar : scalar / kShortVector;

@@ -84,7 +84,7 @@ class RowBlocks {
   // Where windows that nothing cuts off end, each at a position of its own: not
   // the last, where windows may end that are cut off.
   Range last_of_uncut() const {
-    if (!links_.origin || links_.block < links_.kernel) {
+    if (!links_.origin() || links_.block < links_.kernel) {
       return {0, 0};
     }
     auto is_cut = [&](int64_t o) { return links_.of[o].count < links_.kernel; };
@@ -95,7 +95,7 @@ class RowBlocks {
     while (begin < end && is_cut(end - 1)) {
       --end;
     }
-    auto last = *links_.origin + links_.kernel - 1;
+    auto last = *links_.origin() + links_.kernel - 1;
     return {begin + last, end - 1 + last};
   }
 
@@ -234,7 +234,7 @@ class RowBlocks {
           continue;
         }
         for (; next < to_.end && links_.last(next) <= i; ++next) {
-          const Link& link = links_.of[next];
+          const Link link = links_.of[next];
           auto window = window_of(link, strip, block, prefix);
           emit(next, c, window.moved(row.tap + link.tap - link.first));
         }

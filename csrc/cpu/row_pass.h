@@ -21,20 +21,34 @@ class RowPass {
         to_(to),
         channels_(channels),
         from_(linked(links, to)),
-        method_(choose_method(links)) {
-    first_ = links.origin ? to.begin + *links.origin : from_.begin;
-    auto last = links.origin
-        ? first_ + to.size() + (links.kernel - 1) * links.step
-        : from_.end;
-    if (from_.begin < first_) { // all windows lie beyond the input
-      from_ = {first_, first_};
+        dense_(dense_links(links, channels)),
+        by_powers_(dense_ && links.kernel > kLongestDirect) {
+    auto extent = dense_extent();
+    auto other_pitch = dense_ ? dense_->other_pitch : 1;
+    first_ = extent.begin;
+    // All windows may lie beyond the input.
+    if (from_.begin * other_pitch < first_) {
+      auto none = ceil_div(first_, other_pitch);
+      from_ = {none, none};
     }
-    padded_ = std::max(last, from_.end) - first_;
+    padded_ = std::max(extent.end, (from_.end - 1) * other_pitch + 1) - first_;
     row_ = scratch.take<Value>(padded_ * channels);
-    std::fill(row_, row_ + padded_ * channels, Op::identity());
-    if (method_ == &RowPass::join_powers) {
+    if (other_pitch > 1) {
+      std::fill(row_, row_ + padded_ * channels, Op::identity());
+      read_ = scratch.take<Value>(from_.size() * channels);
+    } else { // all but what is read
+      read_ = row_ + (from_.begin - first_) * channels;
+      std::fill(row_, read_, Op::identity());
+      std::fill(
+          read_ + from_.size() * channels, row_ + padded_ * channels,
+          Op::identity());
+    }
+    if (by_powers_) {
       power_ = Op::take(scratch, padded_ * channels);
       rest_ = Op::take(scratch, padded_ * channels);
+    }
+    if (dense_ && dense_->pitch > 1) {
+      joined_ = Op::take(scratch, padded_ * channels);
     }
   }
 
@@ -43,29 +57,72 @@ class RowPass {
     return from_;
   }
   Value* row() const {
-    return row_ + (from_.begin - first_) * channels_;
+    return read_;
   }
 
   void reduce(Cells out, int64_t tap_base) const {
-    (this->*method_)(out, tap_base);
+    if (!dense_) {
+      return join_links(out, tap_base);
+    }
+    if (dense_->other_pitch > 1) {
+      space_out();
+    }
+    bool is_thinned = dense_->pitch > 1;
+    auto joined = is_thinned ? joined_ : out;
+    if (by_powers_) {
+      join_powers(joined, tap_base);
+    } else {
+      join_taps(joined, positions(), links_.kernel, tap_base);
+    }
+    if (is_thinned) {
+      thin_out(out);
+    }
+    clamp_taps(out, tap_base);
   }
 
  private:
-  using Method = void (RowPass::*)(Cells out, int64_t tap_base) const;
-
   static constexpr int kLanes = Op::kLanes;
   static constexpr int64_t kLongestDirect = 6;
 
-  static Method choose_method(const AxisLinks& links) {
-    if (links.origin && links.kernel <= kLongestDirect) {
-      return &RowPass::join_neighbours;
-    }
-    return links.origin ? &RowPass::join_powers : &RowPass::join_links;
+  static const Dense* dense_links(const AxisLinks& links, int64_t channels) {
+    bool suits = links.origin() || links.in_dense_rows(channels);
+    return suits ? &*links.dense : nullptr;
   }
 
-  void join_neighbours(Cells out, int64_t tap_base) const {
-    join_taps(out, to_.size(), links_.kernel, tap_base);
-    clamp_taps(out, tap_base);
+  // Dense positions with a window.
+  int64_t positions() const {
+    return (to_.size() - 1) * dense_->pitch + 1;
+  }
+
+  // All that windows reach.
+  Range dense_extent() const {
+    if (!dense_) {
+      return from_;
+    }
+    auto begin = to_.begin * dense_->pitch + dense_->origin;
+    return {begin, begin + positions() + (links_.kernel - 1) * dense_->step};
+  }
+
+  // What was read to where it is in the dense row.
+  void space_out() const {
+    auto pitch = dense_->other_pitch;
+    auto* to = row_ + (from_.begin * pitch - first_) * channels_;
+    for (int64_t i = 0; i < from_.size(); ++i) {
+      for (int64_t c = 0; c < channels_; ++c) {
+        to[i * pitch * channels_ + c] = read_[i * channels_ + c];
+      }
+    }
+  }
+
+  // The windows that there are among those of the dense row.
+  void thin_out(Cells out) const {
+    for (int64_t o = 0; o < to_.size(); ++o) {
+      for (int64_t c = 0; c < channels_; ++c) {
+        auto cell =
+            Op::template read<1>(joined_ + (o * dense_->pitch * channels_ + c));
+        Op::template write<1>(out + (o * channels_ + c), cell);
+      }
+    }
   }
 
   void join_links(Cells out, int64_t tap_base) const {
@@ -101,7 +158,7 @@ class RowPass {
           cell = Op::template joined<kLanes>(
               cell,
               Op::template tap<kLanes>(
-                  row_ + k * links_.step * channels_ + j, tap_base + k));
+                  row_ + k * dense_->step * channels_ + j, tap_base + k));
         }
         Op::template write<kLanes>(out + j, cell);
       }
@@ -113,7 +170,7 @@ class RowPass {
   void join_powers(Cells out, int64_t tap_base) const {
     auto kernel = links_.kernel;
     auto positions_of = [&](int64_t taps) {
-      return padded_ - (taps - 1) * links_.step;
+      return padded_ - (taps - 1) * dense_->step;
     };
     int64_t done = kernel % 4;
     if (done > 0) {
@@ -131,14 +188,13 @@ class RowPass {
         join_pairs(power_, &power_, power, positions_of(2 * power), power_);
       }
     }
-    clamp_taps(out, tap_base);
   }
 
   // to = a, and `taps` taps further b, if any.
   void
   join_pairs(Cells a, const Cells* b, int64_t taps, int64_t positions, Cells to)
       const {
-    const Cells after = (b ? *b : a) + taps * links_.step * channels_;
+    const Cells after = (b ? *b : a) + taps * dense_->step * channels_;
     for (int64_t j = 0; j < positions * channels_; j += kLanes) {
       auto cell = Op::template read<kLanes>(a + j);
       if (b) {
@@ -172,12 +228,15 @@ class RowPass {
   Range to_;
   int64_t channels_;
   Range from_;
-  Method method_;
+  const Dense* dense_; // none where each window's links are looked up
+  bool by_powers_;
   int64_t first_; // position where row_ begins, maybe in the padding
   int64_t padded_;
   Value* row_;
+  Value* read_; // row_, or what is yet to be spaced out into it
   Cells power_;
   Cells rest_;
+  Cells joined_; // before they are thinned out
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -8,22 +8,11 @@ namespace {
 
 // Empty unless they are neighbours and begin as far apart each.
 SideBySide uncut_windows(const AxisLinks& width) {
-  auto is_uncut = [&](const Link& link) { return link.count == width.kernel; };
-  auto& of = width.of;
-  auto first = std::find_if(of.begin(), of.end(), is_uncut);
-  auto last = std::find_if_not(first, of.end(), is_uncut);
-  if (last - first < 2) {
+  auto alike = width.of.alike();
+  if (alike.size() < 2) {
     return {};
   }
-  auto stride = first[1].first - first[0].first;
-  auto is_regular =
-      std::adjacent_find(first, last, [&](const Link& a, const Link& b) {
-        return b.first - a.first != stride;
-      }) == last;
-  if (!is_regular) {
-    return {};
-  }
-  return {0, stride, {first - of.begin(), last - of.begin()}};
+  return {0, width.of.step(), alike};
 }
 
 } // namespace

@@ -10,6 +10,8 @@ namespace {
 
 // Elements of scratch memory that stay in the second level of cache.
 constexpr int64_t kCached = 128 * 1024;
+// Dense rows, which are gone over many times, in the first.
+constexpr int64_t kPasses = 8;
 // Channels are divided where cache lines are, of elements of four bytes.
 constexpr int64_t kLine = 16;
 // So many of them are enough for rows of a block to be read at full speed.
@@ -88,6 +90,9 @@ Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
   auto& [depth, height, width] = links.axes;
   auto row = std::max(width.size(), width.other_size) + width.kernel;
   Memory memory{0, 4};
+  if (width.in_dense_rows(channels)) {
+    memory.per_position = kPasses * (3 * width.dense->pitch + 1);
+  }
   if (axis < 2) {
     memory = {3 * row + height.span * width.size(), 0};
   }

@@ -122,7 +122,7 @@ class Walk {
   // Calls visit(spatial, tap) with the first linked position of each row.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each_row(Visit visit) const {
-    const Link& along = along_w();
+    const Link along = along_w();
     if (along.count > 0) {
       for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
         visit(row.spatial + along.first, row.tap + along.tap);
@@ -179,8 +179,8 @@ class Walk {
   // Moves what the row before was linked to, if that makes what this one is.
   bool move_down() {
     auto& height = links_.axes[1];
-    const Link& before = height.of[h_ - 1];
-    const Link& here = height.of[h_];
+    const Link before = height.of[h_ - 1];
+    const Link here = height.of[h_];
     if (here.count != before.count || here.tap != before.tap ||
         !height.starts.empty()) {
       return false;
@@ -212,7 +212,7 @@ class Walk {
     }
   }
 
-  MLX_POOLING_INLINE const Link& along_w() const {
+  MLX_POOLING_INLINE Link along_w() const {
     return links_.axes[2].of[w_];
   }
 
@@ -227,6 +227,9 @@ class Walk {
 template <typename A>
 MLX_POOLING_INLINE A
 divisor_at(const Divisor& divisor, int64_t d, int64_t h, int64_t w) {
+  if (divisor.is_uniform) {
+    return static_cast<A>(divisor.of_all);
+  }
   auto& [along_d, along_h, along_w] = divisor.factors;
   return static_cast<A>(along_d[d] * along_h[h] * along_w[w]);
 }
