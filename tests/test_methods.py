@@ -42,6 +42,9 @@ WINDOWS = {
     "1-d 9 dilated": ((60,), 9, 1, 8, 2),
     "1-d 9/2 dilated": ((60,), 9, 2, 8, 3),
     "1-d bands": ((1500,), 7, 1, 3, 1),
+    "1-d bands in the padding": ((400,), 8, 1, 400, 1),
+    "1-d 31/5 in bands": ((1001,), 31, 5, 15, 1),
+    "1-d 24/5 in bands, dilated": ((1002,), 24, 5, 7, 2),
     "1-d 3 in parts": ((1001,), 3, 1, 1, 1),
     "1-d 3/2 in parts": ((1001,), 3, 2, 0, 1),
     "1-d 3/2 in padded parts": ((1001,), 3, 2, 1, 1),
@@ -221,6 +224,7 @@ def test_small_terms_survive_large_ones_that_have_left(ndim: int):
 
 DIGESTED = {
     "1-d": ((3000, 24), 31, 1, 15),
+    "1-d 31/5 of three channels": ((3000, 3), 31, 5, 15),
     "2-d": ((40, 50, 33), 13, 1, 6),
     "2-d 3": ((90, 90, 64), 3, 1, 1),
     "2-d 3/2": ((91, 90, 64), 3, 2, 1),

@@ -9,6 +9,9 @@ namespace mlx_pooling::cpu {
 namespace {
 
 int64_t linked_positions(const AxisLinks& axis) {
+  if (!axis.some_empty) {
+    return axis.size();
+  }
   int64_t count = 0;
   for (int64_t i = 0; i < axis.size(); ++i) {
     count += axis.of[i].count > 0 ? 1 : 0;

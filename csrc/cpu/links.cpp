@@ -160,8 +160,9 @@ Range linked(const AxisLinks& links, Range of) {
   }
   Range range{links.other_size, 0};
   for (auto i = of.begin; i < of.end; ++i) {
-    if (links.of[i].count > 0) {
-      range.begin = std::min(range.begin, links.of[i].first);
+    const Link link = links.of[i];
+    if (link.count > 0) {
+      range.begin = std::min(range.begin, link.first);
       range.end = std::max(range.end, links.last(i) + 1);
     }
   }

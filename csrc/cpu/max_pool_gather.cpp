@@ -15,7 +15,8 @@ inline constexpr Offset kNoTap = std::numeric_limits<Offset>::max();
 
 // Where tap 0 of a window lies, or would.
 int64_t start(const AxisLinks& axis, int64_t o) {
-  return axis.of[o].first - axis.of[o].tap * axis.step;
+  const Link link = axis.of[o];
+  return link.first - link.tap * axis.step;
 }
 
 // Calls visit(i, n, start) for windows i from `begin` to `end`, which are of

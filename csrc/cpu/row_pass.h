@@ -25,13 +25,12 @@ class RowPass {
         by_powers_(dense_ && links.kernel > kLongestDirect) {
     auto extent = dense_extent();
     auto other_pitch = dense_ ? dense_->other_pitch : 1;
-    first_ = extent.begin;
-    // All windows may lie beyond the input.
-    if (from_.begin * other_pitch < first_) {
-      auto none = ceil_div(first_, other_pitch);
+    if (!extent.contains(from_.begin * other_pitch)) {
+      auto none = ceil_div(extent.begin, other_pitch); // all lie in the padding
       from_ = {none, none};
     }
-    padded_ = std::max(extent.end, (from_.end - 1) * other_pitch + 1) - first_;
+    first_ = extent.begin;
+    padded_ = extent.size();
     row_ = scratch.take<Value>(padded_ * channels);
     if (other_pitch > 1) {
       std::fill(row_, row_ + padded_ * channels, Op::identity());
@@ -48,7 +47,7 @@ class RowPass {
       rest_ = Op::take(scratch, padded_ * channels);
     }
     if (dense_ && dense_->pitch > 1) {
-      joined_ = Op::take(scratch, padded_ * channels);
+      joined_ = Op::take(scratch, positions() * channels);
     }
   }
 
