@@ -145,15 +145,25 @@ CoverRange Axis::covers(int64_t i) const {
   auto lowest = reach - (kernel - 1) * dilation;
   auto first = lowest > 0 ? ceil_div(lowest, stride) : 0;
   auto last = std::min(out - 1, reach / stride);
-  auto end_of_residues = std::min(last + 1, first + cover_step());
+  auto step = cover_step();
+  auto end_of_residues = std::min(last + 1, first + step);
   while (first < end_of_residues && (reach - first * stride) % dilation != 0) {
     ++first;
   }
   if (first >= end_of_residues) {
     return {0, 0, 0};
   }
-  auto count = (last - first) / cover_step() + 1;
+  auto count = (last - first) / step + 1;
   return {first, count, (reach - first * stride) / dilation};
+}
+
+Range Axis::uncut() const {
+  if (adaptive) {
+    return {0, 0};
+  }
+  auto starts = in + pad_lo - dilation * (kernel - 1); // in the padded input
+  auto begin = std::min(ceil_div(pad_lo, stride), out);
+  return {begin, std::clamp(ceil_div(starts, stride), begin, out)};
 }
 
 bool Axis::leaves_input() const {

@@ -13,6 +13,19 @@ inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Positions [begin, end).
+struct Range {
+  int64_t begin;
+  int64_t end;
+
+  int64_t size() const {
+    return end - begin;
+  }
+  bool contains(int64_t i) const {
+    return begin <= i && i < end;
+  }
+};
+
 // The taps [first, last) of a window that lie inside the input.
 struct TapRange {
   int64_t first;
@@ -59,6 +72,9 @@ struct Axis {
   CoverRange covers(int64_t i) const;
   int64_t cover_step() const;
   int64_t cover_tap_step() const;
+
+  // Windows that no end of the input cuts off, unless they are adaptive.
+  Range uncut() const;
 
   // Whether some window reaches outside the input.
   bool leaves_input() const;

@@ -38,8 +38,11 @@ class AvgEnds {
   bool reads_by_position() const {
     return reads_by_position_;
   }
-  bool writes_by_position() const {
-    return writes_by_position_;
+  Range read_alike() const {
+    return alike(reads_by_position_);
+  }
+  Range written_alike() const {
+    return alike(writes_by_position_);
   }
 
   MLX_POOLING_INLINE void read(
@@ -47,9 +50,9 @@ class AvgEnds {
       int64_t at,
       int64_t count,
       uintptr_t ahead,
+      Value divisor,
       Value* values) const {
     auto* x = x_ + position * channels_ + at;
-    auto divisor = reads_by_position_ ? divisor_of<Value>(position) : Value{1};
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
@@ -97,11 +100,13 @@ class AvgEnds {
 
   template <typename Cells>
   MLX_POOLING_INLINE void write(
-      int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
-      const {
+      int64_t position,
+      int64_t at,
+      int64_t count,
+      uintptr_t ahead,
+      Divisor divisor,
+      Cells cells) const {
     auto first = position * channels_ + at;
-    auto divisor =
-        writes_by_position_ ? divisor_of<Divisor>(position) : divisor_of_all_;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
           write_cell<L>(first + j, ahead, cells(lanes, j), divisor);
@@ -114,15 +119,8 @@ class AvgEnds {
   }
 
  private:
-  template <typename A>
-  A divisor_of(int64_t position) const {
-    auto& factors = divisor_.factors;
-    int64_t height = factors[1].size();
-    int64_t width = factors[2].size();
-    int64_t depth = factors[0].size();
-    auto row = position / width;
-    return divisor_at<A>(
-        divisor_, row / height % depth, row % height, position % width);
+  Range alike(bool by_position) const {
+    return by_position ? divisor_.factors[2].repeating() : kWholeRow;
   }
 
   static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;

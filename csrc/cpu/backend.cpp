@@ -290,8 +290,8 @@ class CpuBackend : public Backend {
     submit(stream, [=, dy = weak(dy), dx = weak(dx)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
-          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g), true, 0,
-          false};
+          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g, false), true,
+          0, false};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
@@ -326,11 +326,9 @@ class CpuBackend : public Backend {
     submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
-          task(cpu::Links::windows(g), g, x, y), cpu::Divisor(g), false,
-          special.zero_point, special.squared};
-      if (special.squared) {
-        avg.divisor.scale_to_windows(g);
-      }
+          task(cpu::Links::windows(g), g, x, y),
+          cpu::Divisor(g, special.squared), false, special.zero_point,
+          special.squared};
       // Elements of 8 bits are summed as others of 32 are.
       auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
       auto& kernels = cpu::kernels();

@@ -25,29 +25,21 @@ bool divides_alike(const Geometry& geometry, int axis) {
 
 } // namespace
 
-Divisor::Divisor(const Geometry& geometry) : is_uniform(true), of_all(1) {
+Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
+    : is_uniform(true), of_all(1) {
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
     is_uniform = is_uniform && divides_alike(geometry, axis);
   }
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
+    auto& along = geometry.axes[axis];
+    auto unit = static_cast<double>(of_whole_windows ? along.kernel : 1);
+    auto factor = [&](int64_t o) {
+      return static_cast<double>(geometry.divisor(axis, o)) / unit;
+    };
     if (is_uniform) {
-      of_all *= static_cast<double>(geometry.divisor(axis, 0));
-      continue;
-    }
-    auto& of = factors[axis];
-    of.reserve(geometry.axes[axis].out);
-    for (int64_t o = 0; o < geometry.axes[axis].out; ++o) {
-      of.push_back(static_cast<double>(geometry.divisor(axis, o)));
-    }
-  }
-}
-
-void Divisor::scale_to_windows(const Geometry& geometry) {
-  for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
-    auto taps = static_cast<double>(geometry.axes[axis].kernel);
-    of_all /= taps;
-    for (auto& factor : factors[axis]) {
-      factor /= taps;
+      of_all *= factor(0);
+    } else {
+      factors[axis] = Periodic<double>(along.out, along.uncut(), 1, factor);
     }
   }
 }

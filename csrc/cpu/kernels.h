@@ -14,16 +14,15 @@
 
 namespace mlx_pooling::cpu {
 
-// What averages are divided by: a factor for each axis and output.
+// What averages are divided by, or, rather than these, sums of as many elements
+// as a whole window has.
 struct Divisor {
-  explicit Divisor(const Geometry& geometry);
-
-  // Makes averages sums, of as many elements as a whole window has.
-  void scale_to_windows(const Geometry& geometry);
+  Divisor(const Geometry& geometry, bool of_whole_windows);
 
   bool is_uniform; // the same for every output
   double of_all;   // if so
-  std::array<std::vector<double>, kMaxSpatialAxes> factors; // if not
+  // If not: a factor for each axis and output.
+  std::array<Periodic<double>, kMaxSpatialAxes> factors;
 };
 
 // One operation over row-contiguous data. `links` are of the positions, of

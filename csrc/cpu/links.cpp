@@ -10,70 +10,28 @@ namespace {
 constexpr int64_t kLongestDirect = 5;
 constexpr int64_t kShortestBlock = 3;
 
-// Positions whose links repeat: those of one are those of the position a period
-// before, moved by a step. Long axes consist of little else.
-struct Repeating {
-  Range range;
-  int64_t period;
-  int64_t step;
-};
-
-Repeating
-repeating(const Axis& axis, int64_t begin, int64_t end, int64_t period) {
-  return {
-      {begin, axis.adaptive ? begin : std::max(begin, end)},
-      period,
-      axis.stride / period};
-}
-
-Repeating repeating_windows(const Axis& axis) {
-  auto uncut = axis.in + axis.pad_lo - axis.dilation * (axis.kernel - 1);
-  auto begin = std::min(ceil_div(axis.pad_lo, axis.stride), axis.out);
-  auto end = std::min(ceil_div(uncut, axis.stride), axis.out);
-  return repeating(axis, begin, end, 1);
-}
-
-Repeating repeating_covers(const Axis& axis) {
+// Inputs that as many windows cover as cover the one a stride before.
+Range evenly_covered(const Axis& axis) {
+  if (axis.adaptive) {
+    return {0, 0};
+  }
   auto reach = axis.dilation * (axis.kernel - 1);
   auto begin = std::clamp<int64_t>(reach - axis.pad_lo, 0, axis.in);
   auto end = std::min(axis.out * axis.stride - axis.pad_lo, axis.in);
-  return repeating(axis, begin, end, axis.stride);
-}
-
-template <typename LinkOf>
-LinkTable table(int64_t size, const Repeating& repeating, LinkOf link_of) {
-  auto [range, period, step] = repeating;
-  if (period == 1) {
-    return LinkTable(size, range, step, link_of);
-  }
-  std::vector<Link> links(size);
-  for (int64_t i = 0; i < range.begin; ++i) {
-    links[i] = link_of(i);
-  }
-  for (auto i = range.end; i < size; ++i) {
-    links[i] = link_of(i);
-  }
-  auto phases = std::min(range.begin + period, range.end);
-  for (auto phase = range.begin; phase < phases; ++phase) {
-    auto link = link_of(phase);
-    for (auto i = phase; i < range.end; i += period) {
-      links[i] = link;
-      link.first += link.count > 0 ? step : 0;
-    }
-  }
-  return LinkTable(std::move(links));
+  return {begin, std::max(begin, end)};
 }
 
 // All facts about the links, of which those that repeat need no second look.
-void survey(AxisLinks& links, const Repeating& repeating) {
+void survey(AxisLinks& links) {
   links.span = 1;
   auto shortest = links.other_size; // that no end cuts off
-  auto [begin, end] = repeating.range;
+  auto repeating = links.of.repeating();
+  auto second_period = repeating.begin + links.of.period();
   int64_t first = 0;
   int64_t last = 0;
   for (int64_t i = 0; i < links.size(); ++i) {
-    if (i == begin + 2 * repeating.period && i < end - repeating.period) {
-      i = end - repeating.period;
+    if (i == second_period + 1 && i < repeating.end) {
+      i = repeating.end - 1;
     }
     const Link link = links.of[i];
     if (link.count == 0) {
@@ -121,15 +79,15 @@ AxisLinks cover_links(const Axis& axis) {
   if (axis.dilation == 1 && !axis.adaptive) {
     links.spacing = {-axis.pad_lo, axis.stride};
   }
-  auto repeating = repeating_covers(axis);
-  links.of = table(axis.in, repeating, [&](int64_t i) -> Link {
+  auto link_of = [&](int64_t i) -> Link {
     auto covers = axis.covers(i);
     return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
-  });
+  };
+  links.of = LinkTable(axis.in, evenly_covered(axis), axis.stride, 1, link_of);
   for (int64_t o = 0; axis.adaptive && o < axis.out; ++o) {
     links.starts.push_back(axis.start(o));
   }
-  survey(links, repeating);
+  survey(links);
   return links;
 }
 
@@ -144,29 +102,36 @@ AxisLinks window_links(const Axis& axis) {
   if (may_pad(axis)) {
     links.dense = {-axis.pad_lo, axis.dilation, axis.stride, 1};
   }
-  auto repeating = repeating_windows(axis);
-  links.of = table(axis.out, repeating, [&](int64_t o) -> Link {
+  auto link_of = [&](int64_t o) -> Link {
     auto taps = axis.taps(o);
     return {
         axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first};
-  });
-  survey(links, repeating);
+  };
+  links.of = LinkTable(axis.out, axis.uncut(), 1, axis.stride, link_of);
+  survey(links);
   return links;
 }
 
 Range linked(const AxisLinks& links, Range of) {
-  if (links.in_order && !links.some_empty && of.size() > 0) {
-    return {links.of[of.begin].first, links.last(of.end - 1) + 1};
+  auto is_empty = [&](int64_t i) { return links.of[i].count == 0; };
+  while (of.size() > 0 && is_empty(of.begin)) {
+    ++of.begin;
   }
-  Range range{links.other_size, 0};
-  for (auto i = of.begin; i < of.end; ++i) {
+  while (of.size() > 0 && is_empty(of.end - 1)) {
+    --of.end;
+  }
+  if (of.size() == 0) {
+    return {0, 1};
+  }
+  Range range{links.of[of.begin].first, links.last(of.end - 1) + 1};
+  for (auto i = of.begin; !links.in_order && i < of.end; ++i) {
     const Link link = links.of[i];
     if (link.count > 0) {
       range.begin = std::min(range.begin, link.first);
       range.end = std::max(range.end, links.last(i) + 1);
     }
   }
-  return range.size() > 0 ? range : Range{0, 1};
+  return range;
 }
 
 Links Links::windows(const Geometry& g) {

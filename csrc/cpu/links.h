@@ -3,9 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
+#include "cpu/periodic.h"
 #include "geometry.h"
 
 namespace mlx_pooling::cpu {
@@ -20,66 +20,34 @@ struct Link {
   int64_t tap;
 };
 
-struct Range {
-  int64_t begin;
-  int64_t end;
-
-  int64_t size() const {
-    return end - begin;
-  }
-  bool contains(int64_t i) const {
-    return begin <= i && i < end;
-  }
-};
-
-// Links by position. A long axis consists of little but windows that nothing
-// cuts off, of which each is the one before moved by `step`: those take no
-// memory, of which there would be more than of elements.
-class LinkTable {
+// Links by position. A long axis consists of little but those that repeat, each
+// moved by `step`.
+class LinkTable : public Periodic<Link> {
  public:
   LinkTable() = default;
-  explicit LinkTable(std::vector<Link> links)
-      : others_(std::move(links)), size_(others_.size()) {}
 
   template <typename LinkOf>
-  LinkTable(int64_t size, Range alike, int64_t step, LinkOf link_of)
-      : alike_(alike), step_(step), size_(size) {
-    if (alike.size() > 0) {
-      first_ = link_of(alike.begin);
-    }
-    for (int64_t i = 0; i < alike.begin; ++i) {
-      others_.push_back(link_of(i));
-    }
-    for (auto i = alike.end; i < size; ++i) {
-      others_.push_back(link_of(i));
-    }
-  }
+  LinkTable(
+      int64_t size,
+      Range repeating,
+      int64_t period,
+      int64_t step,
+      LinkOf link_of)
+      : Periodic(size, repeating, period, link_of), step_(step) {}
 
-  int64_t size() const {
-    return size_;
-  }
-  // Those that are moved by `step` from one to the next.
-  Range alike() const {
-    return alike_;
-  }
   int64_t step() const {
     return step_;
   }
 
   Link operator[](int64_t i) const {
-    if (alike_.contains(i)) {
-      auto moved = (i - alike_.begin) * step_;
-      return {first_.first + moved, first_.count, first_.tap};
-    }
-    return others_[i < alike_.begin ? i : i - alike_.size()];
+    auto [index, periods] = place(i);
+    Link link = values()[index];
+    link.first += periods * step_;
+    return link;
   }
 
  private:
-  Range alike_{0, 0};
   int64_t step_ = 0;
-  Link first_{}; // of those
-  std::vector<Link> others_;
-  int64_t size_ = 0;
 };
 
 // Windows of neighbouring positions, of which that of output o starts at

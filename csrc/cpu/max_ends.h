@@ -32,8 +32,11 @@ class MaxEnds {
   static constexpr bool reads_by_position() {
     return false;
   }
-  static constexpr bool writes_by_position() {
-    return false;
+  static constexpr Range read_alike() {
+    return kWholeRow;
+  }
+  static constexpr Range written_alike() {
+    return kWholeRow;
   }
 
   MLX_POOLING_INLINE void read(
@@ -41,6 +44,7 @@ class MaxEnds {
       int64_t at,
       int64_t count,
       uintptr_t ahead,
+      int64_t,
       typename Op::Value* values) {
     auto* x = x_ + position * channels_ + at;
     bool saw_nan = false;
@@ -80,18 +84,22 @@ class MaxEnds {
     return saw_nan_;
   }
 
+  struct Nothing {};
+
   template <typename Cells>
   MLX_POOLING_INLINE void write(
-      int64_t position, int64_t at, int64_t count, uintptr_t ahead, Cells cells)
-      const {
+      int64_t position,
+      int64_t at,
+      int64_t count,
+      uintptr_t ahead,
+      Nothing nothing,
+      Cells cells) const {
     auto first = position * channels_ + at;
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          write_cell<L>(first + j, ahead, cells(lanes, j), {});
+          write_cell<L>(first + j, ahead, cells(lanes, j), nothing);
         });
   }
-
-  struct Nothing {};
 
   MLX_POOLING_INLINE Nothing writing(int64_t, int64_t, int64_t) const {
     return {};

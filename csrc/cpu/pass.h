@@ -1,10 +1,14 @@
 #pragma once
 
+#include <limits>
+
 #include "cpu/dispatch.h"
 #include "cpu/links.h"
 #include "cpu/reduce.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+inline constexpr Range kWholeRow{0, std::numeric_limits<int64_t>::max()};
 
 // Calls visit(Lanes<L>{}, i) so that vectors of L elements from each i cover
 // [0, count). The last may overlap its neighbour. Fewer than L elements are

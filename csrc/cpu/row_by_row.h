@@ -26,23 +26,32 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
 
   void run(const Tiling::Unit& unit) {
+    auto& [depth, height, width] = links_.axes;
+    auto row = unit.sample / width.size();
+    auto plane = row / height.size();
+    auto d = plane % depth.size();
+    auto h = row % height.size();
+    auto w = unit.sample % width.size();
     Scratch scratch;
     auto total = Op::take(scratch, unit.channels.size());
-    reduce(unit, total);
+    reduce(
+        plane / depth.size(), depth.of[d], height.of[h], width.of[w],
+        unit.channels, total);
     ends_.write(
         unit.sample, unit.channels.begin, unit.channels.size(), kAheadBytes,
+        ends_.writing(d, h, w),
         [&]<int L>(Lanes<L>, int64_t j)
             MLX_POOLING_LAMBDA { return Op::template read<L>(total + j); });
   }
 
-  void reduce(const Tiling::Unit& unit, typename Op::Cells total) {
+  void reduce(
+      int64_t sample,
+      const Link& along_d,
+      const Link& along_h,
+      const Link& along_w,
+      Range channels,
+      typename Op::Cells total) {
     auto& [depth, height, width] = links_.axes;
-    auto row = unit.sample / width.size();
-    auto plane = row / height.size();
-    auto sample = plane / depth.size();
-    const Link along_d = depth.of[plane % depth.size()];
-    const Link along_h = height.of[row % height.size()];
-    const Link along_w = width.of[unit.sample % width.size()];
     bool is_first = true;
     for (int64_t i = 0; i < along_d.count; ++i) {
       auto d = along_d.first + i * depth.step;
@@ -54,15 +63,14 @@ class RowByRow {
         auto tap = (tap_d * links_.kernel_height + tap_h) * links_.kernel_width;
         join_row(
             from * width.other_size + along_w.first, tap + along_w.tap,
-            along_w.count, unit.channels, total, is_first);
+            along_w.count, channels, total, is_first);
         is_first = false;
       }
     }
     if (is_first) {
-      for_each_lane<kLanes>(
-          unit.channels.size(), [&]<int L>(Lanes<L>, int64_t c) {
-            Op::template write<L>(total + c, Op::template nothing<L>());
-          });
+      for_each_lane<kLanes>(channels.size(), [&]<int L>(Lanes<L>, int64_t c) {
+        Op::template write<L>(total + c, Op::template nothing<L>());
+      });
     }
   }
 

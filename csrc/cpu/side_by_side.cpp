@@ -8,11 +8,11 @@ namespace {
 
 // Empty unless they are neighbours and begin as far apart each.
 SideBySide uncut_windows(const AxisLinks& width) {
-  auto alike = width.of.alike();
-  if (alike.size() < 2) {
+  auto repeating = width.of.repeating();
+  if (width.of.period() > 1 || repeating.size() < 2) {
     return {};
   }
-  return {0, width.of.step(), alike};
+  return {0, width.of.step(), repeating};
 }
 
 } // namespace

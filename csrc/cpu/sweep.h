@@ -15,12 +15,12 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // and below. `Ends` reads rows of `from` and writes those of `to`:
 //
 //   Stored, Op: the type of elements, and what reduces them
-//   read(position, at, count, ahead, values): `count` elements from channel
-//     `at` on; asks for those that lie `ahead` bytes on
-//   write(position, at, count, ahead, cells): as many, cells(Lanes<L>{}, j)
-//     from j on
-//   reads_by_position(), writes_by_position(): whether runs of several
-//     positions must not be read or written in one
+//   read(position, at, count, ahead, common, values): `count` elements from
+//     channel `at` on; asks for those that lie `ahead` bytes on
+//   write(position, at, count, ahead, common, cells): as many,
+//     cells(Lanes<L>{}, j) from j on
+//   read_alike(), written_alike(): a row's positions of which runs may be read
+//     or written in one, as what they have in common is the same
 //
 // where position is a row-major index of the whole array; and what RowBlocks
 // asks for.
@@ -184,10 +184,13 @@ class Sweep {
   }
 
   void load(RowPass<Op>& rows, int64_t d, int64_t h) {
+    auto row = row_at(d, h, 0);
     for_each_run(
-        row_at(d, h, 0).spatial, rows.from(), ends_.reads_by_position(),
-        [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
-          ends_.read(position, block_.begin, count, ahead_, rows.row() + j);
+        rows.from(), ends_.read_alike(),
+        [&](int64_t w, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
+          ends_.read(
+              row.spatial + w, block_.begin, count, ahead_,
+              ends_.reading(row, w), rows.row() + j);
         });
   }
 
@@ -196,28 +199,27 @@ class Sweep {
     auto& [depth, height, width] = links_.axes;
     auto row = (sample_ * depth.size() + d) * height.size() + h;
     for_each_run(
-        row * width.size(), row_, ends_.writes_by_position(),
-        [&](int64_t position, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
+        row_, ends_.written_alike(),
+        [&](int64_t w, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
           ends_.write(
-              position, block_.begin, count, ahead_,
+              row * width.size() + w, block_.begin, count, ahead_,
+              ends_.writing(d, h, w),
               [&]<int L>(Lanes<L> lanes, int64_t c)
                   MLX_POOLING_LAMBDA { return cells(lanes, j + c); });
         });
   }
 
-  // Calls visit(position, j, count) for each contiguous run of elements: those
-  // of a whole row, or of each of its positions. j counts them in this block.
+  // Calls visit(w, j, count) for each run of elements, from position w on:
+  // those that are contiguous and alike, or of one position. j counts them in
+  // this block.
   template <typename Visit>
-  MLX_POOLING_INLINE void
-  for_each_run(int64_t first, Range of, bool by_position, Visit visit) {
-    if (of.size() == 0) {
-      return;
-    }
-    bool is_whole = block_.size() == channels_ && !by_position;
-    auto runs = is_whole ? 1 : of.size();
-    auto count = of.size() * block_.size() / runs;
-    for (int64_t i = 0; i < runs; ++i) {
-      visit(first + of.begin + i, i * count, count);
+  MLX_POOLING_INLINE void for_each_run(Range of, Range alike, Visit visit) {
+    bool is_whole = block_.size() == channels_;
+    for (auto w = of.begin; w < of.end;) {
+      auto end =
+          is_whole && alike.contains(w) ? std::min(alike.end, of.end) : w + 1;
+      visit(w, (w - of.begin) * block_.size(), (end - w) * block_.size());
+      w = end;
     }
   }
 
