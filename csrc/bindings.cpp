@@ -208,7 +208,8 @@ NB_MODULE(_ext, m) {
           "def l2_pool(x: mlx.core.array, window: Window, stream: "
           "mlx.core.Stream | mlx.core.Device | None = None) -> "
           "mlx.core.array | None"),
-      "Roots of sums of squares in windows of x, float32 or float64.\n"
+      "Roots of sums of squares in sliding windows of x, float32 or float64;\n"
+      "sums of overhanging windows are scaled up to whole ones.\n"
       "None where there is no kernel for them.");
   m.def(
       "set_composed", &mlx_pooling::set_composed, "composed"_a,

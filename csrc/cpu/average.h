@@ -9,8 +9,8 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// How a window's elements become its average: as terms that are added up, and a
-// result. Integers that are not quantized are only summed.
+// How a window's elements become its average, or its norm: as terms that are
+// added up, and a result. Integers that are not quantized are only summed.
 template <typename T>
 class Average {
  public:

@@ -39,7 +39,9 @@ Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
     if (is_uniform) {
       of_all *= factor(0);
     } else {
-      factors[axis] = Periodic<double>(along.out, along.uncut(), 1, factor);
+      auto same = [](double one) { return one; };
+      factors[axis] =
+          Periodic<double>(along.out, along.uncut(), 1, factor, same);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "cpu/inline.h"
 #include "cpu/periodic.h"
 #include "geometry.h"
 
@@ -18,6 +19,10 @@ struct Link {
   int64_t first;
   int64_t count;
   int64_t tap;
+
+  MLX_POOLING_INLINE Link moved(int64_t positions) const {
+    return {first + positions, count, tap};
+  }
 };
 
 // Links by position. A long axis consists of little but those that repeat, each
@@ -33,17 +38,21 @@ class LinkTable : public Periodic<Link> {
       int64_t period,
       int64_t step,
       LinkOf link_of)
-      : Periodic(size, repeating, period, link_of), step_(step) {}
+      : Periodic(
+            size,
+            repeating,
+            period,
+            link_of,
+            [&](const Link& link) { return link.moved(step); }),
+        step_(step) {}
 
   int64_t step() const {
     return step_;
   }
 
-  Link operator[](int64_t i) const {
+  MLX_POOLING_INLINE Link operator[](int64_t i) const {
     auto [index, periods] = place(i);
-    Link link = values()[index];
-    link.first += periods * step_;
-    return link;
+    return values()[index].moved(periods * step_);
   }
 
  private:
@@ -124,7 +133,7 @@ struct AxisLinks {
         kernel * dense->step >= dense->pitch;
   }
 
-  int64_t last(int64_t position) const {
+  MLX_POOLING_INLINE int64_t last(int64_t position) const {
     const Link link = of[position];
     return link.count > 0 ? link.first + (link.count - 1) * step : -1;
   }

@@ -73,7 +73,7 @@ constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
-constexpr double kThinned = 1; // of one that is taken from a dense row
+constexpr double kThinned = 1; // of one that is taken from a dense row, or put
 // So many wait for each other, with nothing else to do in the meantime.
 constexpr double kLongChain = 16;
 constexpr double kChainedTap = 1.2;
@@ -208,7 +208,8 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
     auto kernel = static_cast<uint64_t>(width.kernel);
     auto passes = 2 + std::bit_width(kernel) + std::popcount(kernel);
     auto dense = static_cast<double>(passes * width.dense->pitch);
-    return operation * (2 * ratio(width) + dense) + kThinned;
+    auto moved = width.dense->pitch > 1 ? 1 : ratio(width);
+    return operation * (2 * ratio(width) + dense) + kThinned * moved;
   }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);

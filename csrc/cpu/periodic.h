@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpu/inline.h"
 #include "geometry.h"
 
 namespace mlx_pooling::cpu {
@@ -12,9 +13,10 @@ namespace mlx_pooling::cpu {
 // done for.
 class Quotient {
  public:
-  explicit Quotient(int64_t divisor) : reciprocal_(UINT64_MAX / divisor + 1) {}
+  explicit Quotient(int64_t divisor)
+      : reciprocal_(divisor > 1 ? UINT64_MAX / divisor + 1 : 0) {}
 
-  int64_t of(int64_t number) const {
+  MLX_POOLING_INLINE int64_t of(int64_t number) const {
     return static_cast<int64_t>(Wide{reciprocal_} * number >> 64);
   }
 
@@ -24,12 +26,12 @@ class Quotient {
   uint64_t reciprocal_; // of 2^64
 };
 
-// A value for each position of an axis, of which those in a range have that of
-// the position a period before: they take no memory.
+// A value for each position of an axis, of which those in a range follow from
+// that of the position a period before: on long axes they take no memory.
 template <typename T>
 class Periodic {
  public:
-  // Of the values that are stored, and how many periods further on.
+  // Of a value that is stored, and how many periods further on.
   struct Place {
     int64_t index;
     int64_t periods;
@@ -37,13 +39,24 @@ class Periodic {
 
   Periodic() = default;
 
-  template <typename ValueOf>
-  Periodic(int64_t size, Range repeating, int64_t period, ValueOf value_of)
-      : range_(repeating), period_(period), quotient_(period), size_(size) {
-    auto stored = std::min(repeating.size(), period);
-    values_.reserve(size - repeating.size() + stored);
-    for (int64_t i = 0; i < repeating.begin + stored; ++i) {
+  // following(value): that of the position a period on.
+  template <typename ValueOf, typename Following>
+  Periodic(
+      int64_t size,
+      Range repeating,
+      int64_t period,
+      ValueOf value_of,
+      Following following)
+      : size_(size), repeating_(repeating), period_(period), quotient_(period) {
+    auto first_period = std::min(repeating.size(), period);
+    auto stored = size > kShort ? first_period : repeating.size();
+    skipped_ = {repeating.begin + stored, repeating.end};
+    values_.reserve(size - skipped_.size());
+    for (int64_t i = 0; i < repeating.begin + first_period; ++i) {
       values_.push_back(value_of(i));
+    }
+    for (auto i = repeating.begin + first_period; i < skipped_.begin; ++i) {
+      values_.push_back(following(values_[i - period]));
     }
     for (auto i = repeating.end; i < size; ++i) {
       values_.push_back(value_of(i));
@@ -54,7 +67,7 @@ class Periodic {
     return size_;
   }
   Range repeating() const {
-    return range_;
+    return repeating_;
   }
   int64_t period() const {
     return period_;
@@ -63,29 +76,32 @@ class Periodic {
     return values_;
   }
 
-  Place place(int64_t i) const {
-    if (!range_.contains(i)) {
-      return {i < range_.begin ? i : i - (size_ - stored()), 0};
+  MLX_POOLING_INLINE Place place(int64_t i) const {
+    if (i < skipped_.begin) {
+      return {i, 0};
     }
-    auto n = i - range_.begin;
+    if (i >= skipped_.end) {
+      return {i - skipped_.size(), 0};
+    }
+    auto n = i - repeating_.begin;
     auto periods = period_ == 1 ? n : quotient_.of(n);
-    return {range_.begin + n - periods * period_, periods};
+    return {i - periods * period_, periods};
   }
 
-  const T& operator[](int64_t i) const {
+  MLX_POOLING_INLINE const T& operator[](int64_t i) const {
     return values_[place(i).index];
   }
 
  private:
-  int64_t stored() const {
-    return static_cast<int64_t>(values_.size());
-  }
+  // Looked up sooner than worked out.
+  static constexpr int64_t kShort = 512;
 
-  Range range_{0, 0};
+  int64_t size_ = 0;
+  Range repeating_{0, 0};
   int64_t period_ = 1;
   Quotient quotient_{1};
+  Range skipped_{0, 0};
   std::vector<T> values_;
-  int64_t size_ = 0;
 };
 
 } // namespace mlx_pooling::cpu

@@ -28,7 +28,8 @@ class RowBlocks {
   static constexpr int64_t kStrip = kMostVectors * kLanes;
 
   static bool suits(const AxisLinks& links, int64_t channels) {
-    return links.in_blocks() && channels >= kLanes;
+    return links.in_blocks() && channels >= kLanes &&
+        !links.in_dense_rows(channels);
   }
 
   // For outputs `to` and `channels` of positions that have `pitch`.

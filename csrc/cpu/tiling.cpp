@@ -10,8 +10,9 @@ namespace {
 
 // Elements of scratch memory that stay in the second level of cache.
 constexpr int64_t kCached = 128 * 1024;
-// Dense rows, which are gone over many times, in the first.
-constexpr int64_t kPasses = 8;
+// The second is so many times the first, in which dense rows stay: they are
+// gone over many times.
+constexpr int64_t kFirstLevel = 8;
 // Channels are divided where cache lines are, of elements of four bytes.
 constexpr int64_t kLine = 16;
 // So many of them are enough for rows of a block to be read at full speed.
@@ -32,6 +33,14 @@ int outermost_axis(const Links& links) {
     ++axis;
   }
   return axis;
+}
+
+// Positions that have as much as a band shares with the one before.
+int64_t halo(const AxisLinks& axis, bool in_dense_rows) {
+  return in_dense_rows
+      ? ceil_div(axis.kernel * axis.dense->step, axis.dense->pitch)
+      : std::max<int64_t>(
+            1, ceil_div(axis.span * axis.size(), axis.other_size));
 }
 
 } // namespace
@@ -90,8 +99,9 @@ Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
   auto& [depth, height, width] = links.axes;
   auto row = std::max(width.size(), width.other_size) + width.kernel;
   Memory memory{0, 4};
-  if (width.in_dense_rows(channels)) {
-    memory.per_position = kPasses * (3 * width.dense->pitch + 1);
+  bool in_dense_rows = axis == 2 && width.in_dense_rows(channels);
+  if (in_dense_rows) {
+    memory.per_position = kFirstLevel * (3 * width.dense->pitch + 1);
   }
   if (axis < 2) {
     memory = {3 * row + height.span * width.size(), 0};
@@ -99,12 +109,13 @@ Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
   if (axis < 1) {
     memory.fixed += (depth.span + 1) * height.size() * width.size();
   }
-  tiling.divide(links.axes[axis].span, memory);
+  auto shared = halo(links.axes[axis], in_dense_rows);
+  tiling.divide(shared, memory);
   // Bands of which less is their own and rows of few channels are slow: rather
   // those than a thread without work.
-  tiling.add_bands(axis, links.axes[axis].size(), links.axes[axis].span);
+  tiling.add_bands(axis, links.axes[axis].size(), shared);
   if (axis < 1) { // only rows, the first of three passes, are repeated
-    tiling.add_bands(1, height.size(), ceil_div(height.span, 2));
+    tiling.add_bands(1, height.size(), ceil_div(halo(height, false), 2));
   }
   tiling.add_blocks(channels / kLine, max_threads());
   return tiling;

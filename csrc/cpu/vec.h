@@ -12,13 +12,13 @@
 #include <arm_neon.h>
 #endif
 
+#include "cpu/inline.h"
 #include "cpu/isa.h"
 
 // Fixed-size vectors on the compiler's own vector extension (GCC and Clang):
 // one source for SSE, AVX2, AVX-512 and NEON, with accumulators that stay in
 // registers.
 
-#define MLX_POOLING_INLINE [[gnu::always_inline]] inline
 #define MLX_POOLING_LAMBDA __attribute__((always_inline))
 
 // Vectors never cross a real call, so their calling convention is irrelevant.

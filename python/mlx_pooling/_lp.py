@@ -1,4 +1,4 @@
-"""Power averages, out of averages."""
+"""Power averages: kernels of their own for exponent 2, or out of averages."""
 
 from __future__ import annotations
 
