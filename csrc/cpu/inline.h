@@ -1,5 +1,5 @@
 #pragma once
 
-// Always inlined is, outside the namespaces of isa.h, what kernels call: the
-// linker would give one instruction set's copy to the others.
+// For what kernels call outside the namespaces of isa.h and compilers might not
+// inline: the linker would give one instruction set's copy to the others.
 #define MLX_POOLING_INLINE [[gnu::always_inline]] inline

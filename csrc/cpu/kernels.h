@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "cpu/links.h"
 #include "cpu/side_by_side.h"
@@ -14,8 +13,8 @@
 
 namespace mlx_pooling::cpu {
 
-// What averages are divided by, or, rather than these, sums of as many elements
-// as a whole window has.
+// What averages are divided by; `of_whole_windows`: what scales their sums up
+// to those of whole windows.
 struct Divisor {
   Divisor(const Geometry& geometry, bool of_whole_windows);
 

@@ -26,12 +26,12 @@ void survey(AxisLinks& links) {
   links.span = 1;
   auto shortest = links.other_size; // that no end cuts off
   auto repeating = links.of.repeating();
-  auto second_period = repeating.begin + links.of.period();
+  auto period = links.of.period();
   int64_t first = 0;
   int64_t last = 0;
   for (int64_t i = 0; i < links.size(); ++i) {
-    if (i == second_period + 1 && i < repeating.end) {
-      i = repeating.end - 1;
+    if (i == repeating.begin + 2 * period && i < repeating.end - period) {
+      i = repeating.end - period;
     }
     const Link link = links.of[i];
     if (link.count == 0) {

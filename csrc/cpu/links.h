@@ -27,8 +27,12 @@ struct Link {
 
 // Links by position. A long axis consists of little but those that repeat, each
 // moved by `step`.
-class LinkTable : public Periodic<Link> {
+class LinkTable : private Periodic<Link> {
  public:
+  using Periodic::period;
+  using Periodic::repeating;
+  using Periodic::size;
+
   LinkTable() = default;
 
   template <typename LinkOf>

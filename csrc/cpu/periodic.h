@@ -27,7 +27,8 @@ class Quotient {
 };
 
 // A value for each position of an axis, of which those in a range follow from
-// that of the position a period before: on long axes they take no memory.
+// that of the position a period before: on long axes only those of the first
+// period are stored.
 template <typename T>
 class Periodic {
  public:

@@ -9,7 +9,7 @@ namespace {
 // Empty unless they are neighbours and begin as far apart each.
 SideBySide uncut_windows(const AxisLinks& width) {
   auto repeating = width.of.repeating();
-  if (width.of.period() > 1 || repeating.size() < 2) {
+  if (repeating.size() < 2) {
     return {};
   }
   return {0, width.of.step(), repeating};
