@@ -1,17 +1,17 @@
 #include "cpu/parallel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <thread>
 
 #if defined(__APPLE__)
 #include <dispatch/dispatch.h>
 #else
-#include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <exception>
-#include <memory>
 #include <mutex>
 #endif
 
@@ -46,8 +46,6 @@ class Chunks {
   int64_t count_;
   int64_t chunks_;
 };
-
-#if !defined(__APPLE__)
 
 // Chunks that whichever thread has time takes. Nobody waits for a thread that
 // has not taken one: on a busy machine it may not run for a long while. When
@@ -94,6 +92,18 @@ class SharedChunks {
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
 };
+
+#if defined(__APPLE__)
+
+// The system's threads, of which no more than `threads` take chunks.
+void share(const std::shared_ptr<SharedChunks>& chunks, int64_t threads) {
+  dispatch_apply_f(
+      threads, DISPATCH_APPLY_AUTO, chunks.get(), [](void* chunks, size_t) {
+        static_cast<SharedChunks*>(chunks)->take_all();
+      });
+}
+
+#else
 
 // Threads that help with chunks. After some they look for more for a while
 // before they sleep: the next operation is often only microseconds away, and a
@@ -148,6 +158,11 @@ Helpers& helpers() {
   return *helpers;
 }
 
+void share(const std::shared_ptr<SharedChunks>& chunks, int64_t threads) {
+  helpers().share(chunks, threads - 1);
+  chunks->take_all();
+}
+
 #endif
 
 } // namespace
@@ -173,18 +188,9 @@ void parallel_for(
     return;
   }
   Chunks chunks(body, count, std::min(count, threads * kChunksPerThread));
-#if defined(__APPLE__)
-  dispatch_apply_f(
-      chunks.size(), DISPATCH_APPLY_AUTO, &chunks,
-      [](void* context, size_t chunk) {
-        static_cast<const Chunks*>(context)->run(chunk);
-      });
-#else
   auto shared = std::make_shared<SharedChunks>(chunks);
-  helpers().share(shared, threads - 1);
-  shared->take_all();
+  share(shared, threads);
   shared->wait();
-#endif
 }
 
 } // namespace mlx_pooling::cpu
