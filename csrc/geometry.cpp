@@ -56,7 +56,9 @@ Axis sliding_axis(const Window& w, int i, int64_t in) {
   }
   auto span = axis.dilation * (axis.kernel - 1) + 1;
   auto padded = axis.in + axis.pad_lo + axis.pad_hi;
-  if (span > padded) {
+  bool rounds_to_one =
+      w.ceil_mode && span - padded < axis.stride && axis.start(0) < axis.in;
+  if (span > padded && !rounds_to_one) {
     fail(
         w.name, "'kernel_size' must fit in the padded input but spatial axis ",
         i, " has a window of ", span, " (kernel_size ", axis.kernel,
@@ -249,12 +251,18 @@ mx::Shape unpooled_shape(const Window& window, const mx::Shape& y_shape) {
     auto smallest = (size - 1) * window.stride[i] - window.pad_lo[i] -
         window.pad_hi[i] + window.kernel_size[i];
     auto unpooled = window.output_size[i].value_or(smallest);
-    bool pools_back = std::abs(unpooled - smallest) < window.stride[i];
     // A plane is empty only where what is unpooled is.
-    if (!pools_back || unpooled < (size == 0 ? 0 : 1)) {
+    int64_t least = size == 0 ? 0 : 1;
+    if (unpooled < least && !window.output_size[i]) {
+      fail(
+          window.name, "'padding' must leave something of the plane but ",
+          "spatial axis ", i, " would have size ", unpooled, ".");
+    }
+    bool pools_back = std::abs(unpooled - smallest) < window.stride[i];
+    if (!pools_back || unpooled < least) {
       fail(
           window.name, "'output_size' must be ",
-          smallest - window.stride[i] + 1, " to ",
+          std::max(least, smallest - window.stride[i] + 1), " to ",
           smallest + window.stride[i] - 1, " along spatial axis ", i,
           " but got ", unpooled, ".");
     }

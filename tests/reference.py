@@ -40,9 +40,9 @@ class Geometry:
         low, high = self.padding[axis]
         reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
         room = self.size[axis] + low + high - reach
-        if room < 0:
-            raise ValueError("the kernel is larger than the padded input")
         stride = self.stride[axis]
+        if room < 0 and not (self.ceil_mode and room > -stride):
+            raise ValueError("the kernel is larger than the padded input")
         if not self.ceil_mode:
             return room // stride + 1
         count = -(-room // stride) + 1

@@ -18,7 +18,9 @@ LARGEST_ADAPTIVE = {1: 25, 2: 9, 3: 5}
 
 
 @st.composite
-def axes(draw, ndim: int) -> tuple[int, int, int, tuple[int, int], int]:
+def axes(
+    draw, ndim: int, ceil_mode: bool
+) -> tuple[int, int, int, tuple[int, int], int]:
     """(size, kernel, stride, padding, dilation) of one axis, legal together."""
     kernel = draw(st.integers(1, LARGEST_KERNEL[ndim]))
     stride = draw(st.integers(1, 4))
@@ -32,7 +34,7 @@ def axes(draw, ndim: int) -> tuple[int, int, int, tuple[int, int], int]:
             st.tuples(st.integers(0, reach + 1), st.integers(0, reach + 1)),
         )
     )
-    least = max(1, reach - sum(padding))
+    least = max(1, reach - sum(padding) - ceil_mode * (stride - 1))
     size = draw(st.integers(least, least + LARGEST_MARGIN[ndim]))
     return size, kernel, stride, padding, dilation
 
@@ -40,9 +42,10 @@ def axes(draw, ndim: int) -> tuple[int, int, int, tuple[int, int], int]:
 @st.composite
 def geometries(draw, ndims: tuple[int, ...] = (1, 2, 3)) -> Geometry:
     ndim = draw(st.sampled_from(ndims))
-    per_axis = [draw(axes(ndim)) for _ in range(ndim)]
+    ceil_mode = draw(st.booleans())
+    per_axis = [draw(axes(ndim, ceil_mode)) for _ in range(ndim)]
     size, kernel, stride, padding, dilation = zip(*per_axis, strict=True)
-    return Geometry(size, kernel, stride, padding, dilation, draw(st.booleans()))
+    return Geometry(size, kernel, stride, padding, dilation, ceil_mode)
 
 
 def mlx_nn_geometries() -> st.SearchStrategy[Geometry]:

@@ -20,7 +20,11 @@ def torch_geometries() -> st.SearchStrategy[reference.Geometry]:
     def symmetric(g: reference.Geometry) -> reference.Geometry:
         padding = tuple((min(pair),) * 2 for pair in g.padding)
         reach = (d * (k - 1) + 1 for d, k in zip(g.dilation, g.kernel, strict=True))
-        size = tuple(max(s, r) for s, r in zip(g.size, reach, strict=True))
+        over = (g.ceil_mode * (stride - 1) for stride in g.stride)
+        size = tuple(
+            max(s, r - 2 * low - o)
+            for s, r, (low, _), o in zip(g.size, reach, padding, over, strict=True)
+        )
         return reference.Geometry(
             size, g.kernel, g.stride, padding, g.dilation, g.ceil_mode
         )
