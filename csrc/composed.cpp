@@ -48,30 +48,41 @@ std::vector<PooledAxis> pooled_axes(const array& x, const Window& window) {
   return pooled;
 }
 
+array padded(
+    const array& x,
+    int axis,
+    int64_t low,
+    int64_t high,
+    const array& value,
+    mx::Stream s) {
+  return mx::pad(
+      x, {axis}, {mx::safe_cast(low)}, {mx::safe_cast(high)}, value, "constant",
+      s);
+}
+
+// With so much padding a graph cannot be compiled shapeless. It must not be:
+// where windows lie is part of it.
+constexpr int64_t kUnreplayable = 1;
+
 array adaptive_windows_along(
     const array& x,
     const PooledAxis& pooled,
     const array& padding_value,
     mx::Stream s) {
   auto& [axis, used, number] = pooled;
-  std::vector<int64_t> positions;
-  std::vector<bool> valid;
+  auto extended = padded(x, number, 0, kUnreplayable, padding_value, s);
+  std::vector<array> windows;
+  mx::Shape begin(x.ndim(), 0);
+  mx::Shape end = x.shape();
   for (int64_t o = 0; o < axis.out; ++o) {
-    for (int64_t tap = 0; tap < axis.kernel; ++tap) {
-      auto last = axis.taps(o).last - 1;
-      positions.push_back(axis.start(o) + std::min(tap, last));
-      valid.push_back(tap <= last);
-    }
+    auto taps = axis.taps(o).last;
+    begin[number] = static_cast<mx::ShapeElem>(axis.start(o));
+    end[number] = static_cast<mx::ShapeElem>(axis.start(o) + taps);
+    auto window = mx::slice(extended, begin, end, s);
+    windows.push_back(
+        padded(window, number, 0, axis.kernel - taps, padding_value, s));
   }
-  mx::Shape shape{
-      static_cast<mx::ShapeElem>(axis.out),
-      static_cast<mx::ShapeElem>(axis.kernel)};
-  auto taken =
-      mx::take(x, array(positions.begin(), shape, mx::int64), number, s);
-  shape.insert(shape.end(), x.ndim() - 1 - number, 1);
-  return mx::moveaxis(
-      mx::where(array(valid.begin(), shape), taken, padding_value, s),
-      number + 1, -1, s);
+  return mx::moveaxis(mx::stack(windows, number, s), number + 1, -1, s);
 }
 
 array sliding_windows_along(
@@ -83,13 +94,13 @@ array sliding_windows_along(
   auto first = axis.start(0) + used.first * axis.dilation;
   auto last = axis.start(axis.out - 1) + (used.last - 1) * axis.dilation;
   auto low = std::max<int64_t>(0, -first);
-  auto high = std::max<int64_t>(0, last + 1 - axis.in);
-  auto padded = mx::pad(
-      x, {number}, {mx::safe_cast(low)}, {mx::safe_cast(high)}, padding_value,
-      "constant", s);
+  // Nor can it with slices that are a part only.
+  auto least = axis.out < axis.in ? 0 : kUnreplayable;
+  auto high = std::max<int64_t>(least, last + 1 - axis.in);
+  auto extended = padded(x, number, low, high, padding_value, s);
   std::vector<array> taps;
   mx::Shape begin(x.ndim(), 0);
-  mx::Shape end = padded.shape();
+  mx::Shape end = extended.shape();
   mx::Shape stride(x.ndim(), 1);
   stride[number] = static_cast<mx::ShapeElem>(axis.stride);
   for (auto tap = used.first; tap < used.last; ++tap) {
@@ -97,7 +108,7 @@ array sliding_windows_along(
     begin[number] = static_cast<mx::ShapeElem>(at);
     end[number] =
         static_cast<mx::ShapeElem>(at + (axis.out - 1) * axis.stride + 1);
-    taps.push_back(mx::slice(padded, begin, end, stride, s));
+    taps.push_back(mx::slice(extended, begin, end, stride, s));
   }
   return mx::stack(taps, -1, s);
 }
@@ -218,7 +229,7 @@ array divisors(
   array all(1.0f, dtype);
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     auto outputs = geometry.axes[i].out;
-    std::vector<float> factors(outputs);
+    std::vector<double> factors(outputs);
     for (int64_t o = 0; o < outputs; ++o) {
       factors[o] = geometry.divisor(i, o);
     }

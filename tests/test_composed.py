@@ -16,6 +16,7 @@ from support import (
     FLOATS,
     INTEGERS,
     absolute,
+    adaptive_op,
     assert_identical,
     assert_rounded,
     avg_op,
@@ -277,6 +278,33 @@ def test_vmap_and_compile(pool, axis: int):
         np.testing.assert_allclose(
             exact(compiled), exact(mapped(xs)), rtol=1e-5, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+@pytest.mark.parametrize("size", [1, 4, 7])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda n: fixed(max_op(n), 1, return_indices=True),
+        lambda n: fixed(max_op(n), 3, 2, 1),
+        lambda n: fixed(avg_op(n), 2, 1, 1),
+        *(lambda n, o=o: fixed(adaptive_op("max", n), o) for o in (2, 3, 5)),
+        *(lambda n, o=o: fixed(adaptive_op("avg", n), o) for o in (2, 3, 5)),
+    ],
+)
+def test_shapeless_compile_is_refused(pool, size: int, ndim: int):
+    """Where windows lie is part of the graph: it must not run on other shapes."""
+    with composed(), pytest.raises(ValueError, match="cannot infer output shapes"):
+        mx.compile(pool(ndim), shapeless=True)(mx.zeros((1, *(size,) * ndim, 1)))
+
+
+def test_float64_averages_of_any_divisor():
+    divisor = 2**24 + 1
+    with mx.stream(mx.cpu):
+        x = mx.full((1, 2, 1), divisor, mx.float64)
+        f = fixed(avg_op(1), 2, divisor_override=divisor)
+        for kernel, fallback in kernels_and_composed(f, x):
+            assert exact(kernel).item() == exact(fallback).item() == 2
 
 
 @pytest.mark.parametrize("pool", [max_op, avg_op])
