@@ -72,6 +72,11 @@ checked_array(nb::handle x, const char* argument, const Window& window) {
 
 } // namespace
 
+// Of signatures: what MLX's own functions take.
+#define STREAM                                              \
+  "stream: mlx.core.Stream | mlx.core.ThreadLocalStream | " \
+  "mlx.core.Device | mlx.core.DeviceType | None = None"
+
 NB_MODULE(_ext, m) {
   m.doc() = "The C++ side of mlx_pooling: window geometry and operations.";
   nb::module_::import_("mlx.core");
@@ -129,9 +134,8 @@ NB_MODULE(_ext, m) {
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
-          "def max_pool(x: mlx.core.array, window: Window, stream: "
-          "mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "mlx.core.array"),
+          "def max_pool(x: mlx.core.array, window: Window, " STREAM
+          ") -> mlx.core.array"),
       "Maxima of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
       "max_pool_with_indices",
@@ -141,9 +145,8 @@ NB_MODULE(_ext, m) {
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
-          "def max_pool_with_indices(x: mlx.core.array, window: Window, "
-          "stream: mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "tuple[mlx.core.array, mlx.core.array]"),
+          "def max_pool_with_indices(x: mlx.core.array, window: Window, " STREAM
+          ") -> tuple[mlx.core.array, mlx.core.array]"),
       "Maxima and their flat spatial indices, uint32.");
   m.def(
       "max_unpool",
@@ -156,8 +159,7 @@ NB_MODULE(_ext, m) {
       "x"_a.none(), "indices"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
           "def max_unpool(x: mlx.core.array, indices: mlx.core.array, window: "
-          "Window, stream: mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "mlx.core.array"),
+          "Window, " STREAM ") -> mlx.core.array"),
       "x at flat spatial indices of a plane that is zero elsewhere.");
   m.def(
       "avg_pool",
@@ -167,9 +169,8 @@ NB_MODULE(_ext, m) {
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
-          "def avg_pool(x: mlx.core.array, window: Window, stream: "
-          "mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "mlx.core.array"),
+          "def avg_pool(x: mlx.core.array, window: Window, " STREAM
+          ") -> mlx.core.array"),
       "Averages of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
       "sum_pool",
@@ -179,9 +180,8 @@ NB_MODULE(_ext, m) {
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
-          "def sum_pool(x: mlx.core.array, window: Window, stream: "
-          "mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "mlx.core.array"),
+          "def sum_pool(x: mlx.core.array, window: Window, " STREAM
+          ") -> mlx.core.array"),
       "Exact sums of windows of x, int32 or int64, in its dtype.");
   m.def(
       "quantized_avg_pool",
@@ -193,8 +193,7 @@ NB_MODULE(_ext, m) {
       "x"_a.none(), "zero_point"_a, "window"_a, "stream"_a = nb::none(),
       nb::sig(
           "def quantized_avg_pool(x: mlx.core.array, zero_point: int, window: "
-          "Window, stream: mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "mlx.core.array | None"),
+          "Window, " STREAM ") -> mlx.core.array | None"),
       "Averages of windows of quantized x, int8 or uint8, of its zero point.\n"
       "None where there is no kernel for them.");
   m.def(
@@ -205,9 +204,8 @@ NB_MODULE(_ext, m) {
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
-          "def l2_pool(x: mlx.core.array, window: Window, stream: "
-          "mlx.core.Stream | mlx.core.Device | None = None) -> "
-          "mlx.core.array | None"),
+          "def l2_pool(x: mlx.core.array, window: Window, " STREAM
+          ") -> mlx.core.array | None"),
       "Roots of sums of squares in sliding windows of x, float32 or float64;\n"
       "sums of overhanging windows are scaled up to whole ones.\n"
       "None where there is no kernel for them.");

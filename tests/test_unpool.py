@@ -232,6 +232,24 @@ def test_the_range_of_output_sizes(ndim: int):
                     assert y.shape == (1, *sizes, 2)
 
 
+@NDIMS
+def test_a_padding_that_leaves_no_plane(ndim: int):
+    x = mx.ones((1, *(1,) * ndim, 2))
+    with pytest.raises(ValueError) as raised:
+        unpool_op(ndim)(x, x.astype(mx.uint32), 1, 1, 1)
+    assert str(raised.value) == (
+        f"[max_unpool{ndim}d] 'padding' must leave something of the plane but spatial "
+        "axis 0 would have size -1."
+    )
+
+
+@NDIMS
+def test_an_output_size_is_no_integer(ndim: int):
+    x = mx.ones((1, *(2,) * ndim, 2))
+    with pytest.raises(ValueError, match="'output_size' must be None or a tuple"):
+        unpool_op(ndim)(x, x.astype(mx.uint32), 2, output_size=4)
+
+
 # Which positions are written
 
 

@@ -6,13 +6,19 @@ import numbers
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeAlias
+from typing import Any, ParamSpec, TypeAlias
+
+import mlx.core as mx
 
 from ._ext import Window
 
 IntOrInts: TypeAlias = int | Sequence[int]
-Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]] | str
+Padding: TypeAlias = int | Sequence[int] | Sequence[Sequence[int]] | str
 OutputSize: TypeAlias = int | Sequence[int | None] | None
+Stream: TypeAlias = mx.Stream | mx.ThreadLocalStream | mx.Device | mx.DeviceType | None
+# What a flag makes a tuple of maxima and indices. Callers know, but with a union
+# they would have to tell the type checker, too.
+Maxima: TypeAlias = mx.array | Any
 Sizes = ParamSpec("Sizes")
 
 
@@ -77,7 +83,7 @@ def make_window(
         check_flag(name, "ceil_mode", ceil_mode),
         check_flag(name, "count_include_pad", count_include_pad),
         _divisor(name, divisor_override),
-        padding == "same",
+        isinstance(padding, str) and padding == "same",
         minimum,
     )
 
@@ -91,7 +97,9 @@ def make_adaptive_window(name: str, axes: int, output_size: OutputSize) -> Windo
     """
     is_sequence = isinstance(output_size, (list, tuple))
     sizes = list(output_size) if is_sequence else [output_size] * axes
-    return Window.adaptive(name, _optional_sizes(name, sizes, (axes,)))
+    return Window.adaptive(
+        name, _optional_sizes(name, sizes, (axes,), "an integer, None or a tuple")
+    )
 
 
 @_remembered
@@ -115,7 +123,7 @@ def make_unpool_window(
     sizes = [None] * axes
     if output_size is not None:
         lengths = (axes, axes + 1, axes + 2)
-        sizes = _optional_sizes(name, output_size, lengths)
+        sizes = _optional_sizes(name, output_size, lengths, "None or a tuple")
         if len(sizes) > axes:
             sizes = sizes[:-1][-axes:]
     return Window.unpool(
@@ -143,14 +151,14 @@ def _sizes(name: str, argument: str, value: object, axes: int) -> list[int]:
 
 
 def _optional_sizes(
-    name: str, value: object, lengths: tuple[int, ...]
+    name: str, value: object, lengths: tuple[int, ...], wanted: str
 ) -> list[int | None]:
     sizes = value if isinstance(value, (list, tuple)) else ()
     given = [_integer(v) for v in sizes if v is not None]
     if len(sizes) not in lengths or None in given:
         plural = "s" if lengths[0] > 1 else ""
         raise ValueError(
-            f"[{name}] 'output_size' must be an integer, None or a tuple containing "
+            f"[{name}] 'output_size' must be {wanted} containing "
             f"{lengths[0]} integer{plural} or None"
         )
     _fitting(name, "output_size", given)
@@ -220,7 +228,10 @@ def check_norm_type(name: str, value: object) -> float:
         raise TypeError(f"[{name}] 'norm_type' must be a number but got {value!r}.")
     if not value > 0:
         raise ValueError(f"[{name}] 'norm_type' must be positive but got {value}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"[{name}] 'norm_type' must fit in a float.") from None
 
 
 def _divisor(name: str, value: object) -> int | None:

@@ -8,13 +8,14 @@ from functools import partial
 import mlx.core as mx
 
 from . import _ext
+from ._arguments import Stream
 
 
 def lp_pool(
     x: mx.array,
     norm_type: float,
     window: _ext.Window,
-    stream: mx.Stream | mx.Device | None = None,
+    stream: Stream = None,
 ) -> mx.array:
     """Pool ``x`` by the norm of each window; see ``functional.lp_pool2d``."""
     _check(x, window.name)

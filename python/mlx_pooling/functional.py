@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
 
 import mlx.core as mx
 
 from . import _ext
 from ._arguments import (
     IntOrInts,
+    Maxima,
     OutputSize,
     Padding,
+    Stream,
     check_flag,
     check_norm_type,
     make_adaptive_window,
@@ -20,8 +21,6 @@ from ._arguments import (
     make_window,
 )
 from ._lp import lp_pool
-
-Stream: TypeAlias = mx.Stream | mx.Device | None
 
 
 def max_pool1d(
@@ -34,7 +33,7 @@ def max_pool1d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Max pooling over 1 spatial axis.
 
     Each output is the maximum over a window. Padding never wins; a window
@@ -69,8 +68,8 @@ def max_pool1d(
         has no tap inside the input.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a complex dtype, or an output
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -100,7 +99,7 @@ def max_pool2d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Max pooling over 2 spatial axes.
 
     Each output is the maximum over a window. Padding never wins; a window
@@ -135,8 +134,8 @@ def max_pool2d(
         has no tap inside the input.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a complex dtype, or an output
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -168,7 +167,7 @@ def max_pool3d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Max pooling over 3 spatial axes.
 
     Each output is the maximum over a window. Padding never wins; a window
@@ -203,8 +202,8 @@ def max_pool3d(
         has no tap inside the input.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a complex dtype, or an output
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -233,7 +232,7 @@ def min_pool1d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Min pooling over 1 spatial axis.
 
     Each output is the minimum over a window. Padding never wins; a window
@@ -269,8 +268,8 @@ def min_pool1d(
         has no tap inside the input.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a complex dtype, or an output
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -304,7 +303,7 @@ def min_pool2d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Min pooling over 2 spatial axes.
 
     Each output is the minimum over a window. Padding never wins; a window
@@ -340,8 +339,8 @@ def min_pool2d(
         has no tap inside the input.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a complex dtype, or an output
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -376,7 +375,7 @@ def min_pool3d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Min pooling over 3 spatial axes.
 
     Each output is the minimum over a window. Padding never wins; a window
@@ -412,8 +411,8 @@ def min_pool3d(
         has no tap inside the input.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a complex dtype, or an output
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a complex dtype, or an output
             too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -480,8 +479,8 @@ def avg_pool1d(
         none), in the dtype of ``x``; float32 for integers and bool.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a zero ``divisor_override``,
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -551,8 +550,8 @@ def avg_pool2d(
         none), in the dtype of ``x``; float32 for integers and bool.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a zero ``divisor_override``,
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -620,8 +619,8 @@ def avg_pool3d(
         none), in the dtype of ``x``; float32 for integers and bool.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a zero ``divisor_override``,
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``x`` that is no array or a flag that is no bool.
 
@@ -763,7 +762,7 @@ def adaptive_max_pool1d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Max pooling to a given size over 1 spatial axis.
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the maximum over
@@ -808,7 +807,7 @@ def adaptive_max_pool2d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Max pooling to a given size over 2 spatial axes.
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the maximum over
@@ -853,7 +852,7 @@ def adaptive_max_pool3d(
     return_indices: bool = False,
     *,
     stream: Stream = None,
-) -> mx.array | tuple[mx.array, mx.array]:
+) -> Maxima:
     """Max pooling to a given size over 3 spatial axes.
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the maximum over
@@ -926,7 +925,7 @@ def lp_pool1d(
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive, a size of the wrong form
-            or out of range, a window larger than the input, a wrong number of axes
+            or out of range, an axis too short for a window, a wrong number of axes
             or a complex dtype.
         TypeError: For an ``x`` that is no array, a ``norm_type`` that is no number or
             a flag that is no bool.
@@ -974,7 +973,7 @@ def lp_pool2d(
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive, a size of the wrong form
-            or out of range, a window larger than the input, a wrong number of axes
+            or out of range, an axis too short for a window, a wrong number of axes
             or a complex dtype.
         TypeError: For an ``x`` that is no array, a ``norm_type`` that is no number or
             a flag that is no bool.
@@ -1023,7 +1022,7 @@ def lp_pool3d(
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive, a size of the wrong form
-            or out of range, a window larger than the input, a wrong number of axes
+            or out of range, an axis too short for a window, a wrong number of axes
             or a complex dtype.
         TypeError: For an ``x`` that is no array, a ``norm_type`` that is no number or
             a flag that is no bool.
@@ -1203,7 +1202,8 @@ def composed() -> Iterator[None]:
     That is how they run on devices for which there is no kernel here. Results
     and gradients are the same; speed and memory are not. Applies to the
     operations that this thread builds, not to when they are evaluated. What
-    ``mx.export_function`` traces inside can be exported.
+    ``mx.export_function`` traces inside can be exported; ``mx.compile`` refuses
+    ``shapeless=True``.
 
     Examples:
         >>> x = mx.arange(8.0).reshape(1, 8, 1)

@@ -10,6 +10,7 @@ from mlx.nn import Module
 from . import _ext
 from ._arguments import (
     IntOrInts,
+    Maxima,
     OutputSize,
     Padding,
     check_flag,
@@ -77,7 +78,7 @@ class _MaxPool(_Pool):
         indices = ", return_indices=True" if self._return_indices else ""
         return super()._extra_repr() + indices
 
-    def __call__(self, x: mx.array) -> mx.array | tuple[mx.array, mx.array]:
+    def __call__(self, x: mx.array) -> Maxima:
         if self._return_indices:
             return _ext.max_pool_with_indices(x, self._window)
         return _ext.max_pool(x, self._window)
@@ -150,7 +151,7 @@ class _AdaptiveMaxPool(_AdaptivePool):
         indices = ", return_indices=True" if self._return_indices else ""
         return super()._extra_repr() + indices
 
-    def __call__(self, x: mx.array) -> mx.array | tuple[mx.array, mx.array]:
+    def __call__(self, x: mx.array) -> Maxima:
         if self._return_indices:
             return _ext.max_pool_with_indices(x, self._window)
         return _ext.max_pool(x, self._window)
@@ -252,7 +253,7 @@ class MaxPool1d(_MaxPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes, a complex dtype or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -295,7 +296,7 @@ class MaxPool2d(_MaxPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes, a complex dtype or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -338,7 +339,7 @@ class MaxPool3d(_MaxPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes, a complex dtype or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -381,7 +382,7 @@ class MinPool1d(_MinPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes, a complex dtype or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -424,7 +425,7 @@ class MinPool2d(_MinPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes, a complex dtype or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -467,7 +468,7 @@ class MinPool3d(_MinPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes, a complex dtype or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -510,7 +511,7 @@ class AvgPool1d(_AvgPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -553,7 +554,7 @@ class AvgPool2d(_AvgPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -596,7 +597,7 @@ class AvgPool3d(_AvgPool):
 
     Raises:
         ValueError: For a size of the wrong form or out of range.
-            Calling the layer raises it for a window larger than the padded input,
+            Calling the layer raises it for an axis too short for a window,
             a wrong number of axes or an output too large to index.
         TypeError: For a flag that is no bool.
 
@@ -929,8 +930,8 @@ class LPPool1d(_LPPool):
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive or a size of the wrong
-            form or out of range. Calling the layer raises it for a window larger than
-            the input, a wrong number of axes or a complex dtype.
+            form or out of range. Calling the layer raises it for an axis too short
+            for a window, a wrong number of axes or a complex dtype.
         TypeError: For a ``norm_type`` that is no number or a flag that is no bool.
 
     Examples:
@@ -966,8 +967,8 @@ class LPPool2d(_LPPool):
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive or a size of the wrong
-            form or out of range. Calling the layer raises it for a window larger than
-            the input, a wrong number of axes or a complex dtype.
+            form or out of range. Calling the layer raises it for an axis too short
+            for a window, a wrong number of axes or a complex dtype.
         TypeError: For a ``norm_type`` that is no number or a flag that is no bool.
 
     Examples:
@@ -1003,8 +1004,8 @@ class LPPool3d(_LPPool):
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive or a size of the wrong
-            form or out of range. Calling the layer raises it for a window larger than
-            the input, a wrong number of axes or a complex dtype.
+            form or out of range. Calling the layer raises it for an axis too short
+            for a window, a wrong number of axes or a complex dtype.
         TypeError: For a ``norm_type`` that is no number or a flag that is no bool.
 
     Examples:

@@ -11,9 +11,8 @@ from numbers import Real
 import mlx.core as mx
 
 from . import _ext
-from ._arguments import IntOrInts, Padding, _integer, make_window
+from ._arguments import IntOrInts, Padding, Stream, _integer, make_window
 from ._ext import Window
-from .functional import Stream
 
 _SMALLEST_NORMAL = 2.0**-126
 _LARGEST_STEP = 255  # from one 8-bit integer to another
@@ -209,8 +208,8 @@ def quantized_max_pool1d(
         ``input`` has none), in the dtype of ``input``.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, or an output too large to index.
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, or an output too large to index.
         TypeError: For an ``input`` that is not quantized or a flag that is no bool.
 
     Examples:
@@ -269,8 +268,8 @@ def quantized_max_pool2d(
         ``input`` has none), in the dtype of ``input``.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, or an output too large to index.
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, or an output too large to index.
         TypeError: For an ``input`` that is not quantized or a flag that is no bool.
 
     Examples:
@@ -334,8 +333,8 @@ def quantized_max_pool3d(
         ``input`` has none), in the dtype of ``input``.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, or an output too large to index.
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, or an output too large to index.
         TypeError: For an ``input`` that is not quantized or a flag that is no bool.
 
     Examples:
@@ -401,8 +400,8 @@ def quantized_avg_pool1d(
         ``input`` has none), in the dtype of ``input``.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a zero ``divisor_override``,
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``input`` that is not quantized or a flag that is no bool.
 
@@ -471,8 +470,8 @@ def quantized_avg_pool2d(
         ``input`` has none), in the dtype of ``input``.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a zero ``divisor_override``,
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``input`` that is not quantized or a flag that is no bool.
 
@@ -542,8 +541,8 @@ def quantized_avg_pool3d(
         ``input`` has none), in the dtype of ``input``.
 
     Raises:
-        ValueError: For a size of the wrong form or out of range, a window larger than
-            the padded input, a wrong number of axes, a zero ``divisor_override``,
+        ValueError: For a size of the wrong form or out of range, an axis too short
+            for a window, a wrong number of axes, a zero ``divisor_override``,
             or an output too large to index.
         TypeError: For an ``input`` that is not quantized or a flag that is no bool.
 
@@ -724,12 +723,16 @@ def _dtype_name(dtype: mx.Dtype) -> str:
 def _checked_scale(name: str, scale: object) -> float:
     if not isinstance(scale, Real) or isinstance(scale, bool):
         raise TypeError(f"[{name}] 'scale' must be a real number but got {scale!r}.")
-    if not _SMALLEST_NORMAL <= _float32(scale) < math.inf:
+    try:
+        value = float(scale)
+    except OverflowError:
+        value = math.inf
+    if not _SMALLEST_NORMAL <= _float32(value) < math.inf:
         raise ValueError(
             f"[{name}] 'scale' must be positive, and finite and normal in float32, "
             f"but got {scale}."
         )
-    return float(scale)
+    return value
 
 
 def _checked_zero_point(name: str, zero_point: object, dtype: mx.Dtype) -> int:
