@@ -162,6 +162,26 @@ def plain(g: Geometry) -> Geometry:
     return Geometry(size, g.kernel, g.stride, none, ones, g.ceil_mode)
 
 
+def normal(x: mx.array, device: str) -> mx.array:
+    """x, of float32 or bfloat16 with zeros for what the device's arithmetic takes
+    for zeros: subnormals, on a GPU."""
+    if device == "cpu" or x.dtype == mx.float16:
+        return x
+    sign, exponent = {
+        mx.float32: (0x8000_0000, 0x7F80_0000),
+        mx.bfloat16: (0x8000, 0x7F80),
+    }[x.dtype]
+    bits = x.view(mx.uint32 if x.dtype == mx.float32 else mx.uint16)
+    zeros = mx.bitwise_and(bits, mx.array(sign, bits.dtype))
+    is_normal = mx.bitwise_and(bits, mx.array(exponent, bits.dtype)) != 0
+    return mx.where(is_normal, bits, zeros).view(x.dtype)
+
+
+def every_half(dtype: mx.Dtype, device: str) -> mx.array:
+    bits = np.arange(2**16, dtype=np.uint16)
+    return normal(mx.array(bits).view(dtype).reshape(1, -1, 1), device)
+
+
 def exact(a: mx.array) -> np.ndarray:
     """To NumPy; floats become float64, which holds each of their values."""
     if a.dtype == mx.complex64:

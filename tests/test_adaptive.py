@@ -37,9 +37,11 @@ from support import (
     assert_rounded,
     assert_same,
     avg_op,
+    every_half,
     exact,
     fixed,
     graph_nodes,
+    jvp,
     layer,
     max_op,
     power_sum,
@@ -261,8 +263,10 @@ def test_an_output_as_large_as_the_input_is_the_input(ndim: int):
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)
 @KINDS
-def test_every_half_precision_value_passes_unchanged(kind: str, dtype: mx.Dtype):
-    x = mx.array(np.arange(2**16, dtype=np.uint16)).view(dtype).reshape(2, -1, 64, 1)
+def test_every_half_precision_value_passes_unchanged(
+    kind: str, dtype: mx.Dtype, device: str
+):
+    x = every_half(dtype, device).reshape(2, -1, 64, 1)
     assert_identical(adaptive_op(kind, 2)(x, (None, 64)), x)
     doubled = mx.repeat(mx.repeat(x, 2, 1), 3, 2)
     assert_identical(adaptive_op(kind, 2)(x, (1024, 192)), doubled)
@@ -681,6 +685,19 @@ def test_composed_of_any_sizes(case: Case):
     check_composed(fixed(adaptive_max_pool, g, return_indices=True), case.input())
     with mlx_pooling.composed():
         check_avg(case.input(mx.float16), g)
+
+
+@KINDS
+def test_composed_to_second_order(kind: str):
+    pooled = fixed(adaptive_op(kind, 2), (3, 5))
+    x = Data("normal", 0).array((1, 7, 8, 2), mx.float32)
+    t = Data("normal", 1).array(x.shape, mx.float32)
+    first = mx.grad(power_sum(pooled, 3))
+    for second in (
+        lambda x: jvp(first, x, t),
+        mx.grad(lambda x: (first(x) * t).sum()),
+    ):
+        check_composed(second, x, assert_all_close)
 
 
 @KINDS

@@ -17,11 +17,13 @@ from support import (
     assert_same,
     avg_op,
     avg_pool,
+    every_half,
     exact,
     geometry,
     graph_nodes,
     max_op,
     max_pool,
+    normal,
 )
 
 MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
@@ -83,27 +85,22 @@ def test_average_is_accumulated_in_float32_and_rounded_once():
         np.testing.assert_array_equal(exact(avg_op(2)(x, 100)), 1.0)
 
 
-def every_half(dtype: mx.Dtype) -> mx.array:
-    bits = np.arange(2**16, dtype=np.uint16)
-    return mx.array(bits).view(dtype).reshape(1, -1, 1)
-
-
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)
-def test_every_half_precision_value_passes_unchanged(dtype: mx.Dtype):
-    x = every_half(dtype)
+def test_every_half_precision_value_passes_unchanged(dtype: mx.Dtype, device: str):
+    x = every_half(dtype, device)
     assert_identical(max_op(1)(x, 1), x)
     assert_identical(avg_op(1)(x, 1), x)
     assert_identical(mx.grad(lambda x: avg_op(1)(x * x, 1).sum())(x), x + x)
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)
-def test_averages_are_rounded_to_the_nearest_even(dtype: mx.Dtype):
+def test_averages_are_rounded_to_the_nearest_even(dtype: mx.Dtype, device: str):
     """Neighbours meet halfway; others fall anywhere between two values."""
-    x = every_half(dtype)
+    x = every_half(dtype, device)
     for partner in (mx.roll(x, 1, axis=1), mx.roll(x, 9999, axis=1)):
         y = avg_op(1)(mx.stack([x, partner], axis=2).reshape(1, -1, 1), 2)
         total = x.astype(mx.float32) + partner.astype(mx.float32)
-        assert_identical(y, (total / 2).astype(dtype))
+        assert_identical(y, normal((total / 2).astype(dtype), device))
 
 
 def test_average_of_large_integers():
@@ -237,11 +234,30 @@ def test_dilation_of_average_and_stream_are_keyword_only():
 
 @pytest.mark.parametrize("pool", [max_op, avg_op])
 def test_stream_may_be_a_device_or_a_stream(pool):
-    x = Data("normal", 0).array((2, 6, 6, 3), mx.float32)
+    x = Data("ties", 0).array((2, 6, 6, 3), mx.float32)
     expected = pool(2)(x, 2)
     assert_identical(pool(2)(x, 2, stream=mx.cpu), expected)
     assert_identical(pool(2)(x, 2, stream=mx.new_stream(mx.cpu)), expected)
     assert_identical(pool(2)(x, 2, stream=None), expected)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_ceil_mode_rounds_a_part_of_a_window_to_one(ndim: int):
+    """As PyTorch, while less than a stride is missing."""
+    for size, kernel, stride, padding in ((1, 2, 2, 0), (2, 3, 2, 0), (3, 9, 7, 2)):
+        x = mx.arange(1, 1 + size**ndim).reshape(1, *(size,) * ndim, 1)
+        pooled, index = max_op(ndim)(
+            x, kernel, stride, padding, ceil_mode=True, return_indices=True
+        )
+        last = size**ndim - 1
+        assert pooled.shape == (1,) * (ndim + 2)
+        assert (pooled.item(), index.item()) == (last + 1, last)
+        average = avg_op(ndim)(x, kernel, stride, padding, ceil_mode=True)
+        assert average.item() == np.float32(
+            exact(x).sum() / (size + 2 * padding) ** ndim
+        )
+        with pytest.raises(ValueError, match="'kernel_size' must fit"):
+            max_op(ndim)(x, kernel, stride, padding)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])

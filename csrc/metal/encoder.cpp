@@ -75,7 +75,10 @@ void encode(
     if (data == nullptr) {
       continue;
     }
-    encoder.set_input_array(*data, i);
+    // Nothing has no buffer, which Metal's validation takes for a missing one.
+    bool has_buffer = data->size() > 0;
+    encoder.set_input_array(
+        has_buffer ? *data : temporary(data->dtype(), {1}, stream), i);
     if (access != Access::read) {
       encoder.register_output_array(*data);
     }

@@ -486,6 +486,42 @@ void* first_of_far(const Bound& bound) {
   return reinterpret_cast<void*>(at);
 }
 
+// While it lives, the thread's arithmetic takes subnormals of float32 for
+// zeros, as Apple's GPUs do.
+class FlushesSubnormals {
+ public:
+  FlushesSubnormals() {
+    set(before_ | kFlush);
+  }
+
+  ~FlushesSubnormals() {
+    set(before_);
+  }
+
+ private:
+#if defined(__x86_64__)
+  static constexpr uint32_t kFlush = 0x8040; // inputs, and results
+  static uint32_t get() {
+    return __builtin_ia32_stmxcsr();
+  }
+  static void set(uint32_t control) {
+    __builtin_ia32_ldmxcsr(control);
+  }
+#elif defined(__aarch64__)
+  static constexpr uint64_t kFlush = 1 << 24;
+  static uint64_t get() {
+    uint64_t control;
+    asm volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+  }
+  static void set(uint64_t control) {
+    asm volatile("msr fpcr, %0" : : "r"(control));
+  }
+#endif
+
+  const decltype(get()) before_ = get();
+};
+
 // MLX would wait for ever for a launch that throws: this ends the process.
 void execute(const Launch& launch, std::vector<Binding> bindings) noexcept {
   auto shader = load(launch);
@@ -503,6 +539,7 @@ void execute(const Launch& launch, std::vector<Binding> bindings) noexcept {
   buffers[kParamsIndex] = &params;
   watch = {&bound, &params, shader.is_constant, {}, ""};
   check_limits(launch);
+  FlushesSubnormals flushes;
   shader.set_constants(launch.constants.data());
   if (watch.error.empty() && setjmp(watch.stop) == 0) {
     if (shader.has_lanes) {
