@@ -99,7 +99,8 @@ RunTile<Index> run_tile(constant PoolParams& p, Place<Index> at, int count) {
   const Index start_w = window_start(axis_w<Index>(p), at.first);
   RunTile<Index> tile;
   tile.windows = window_rows<Index, TH>(p, at, start_d, start_h);
-  tile.windows.columns = Range<int>{0, 1};
+  tile.windows.columns.first = 0;
+  tile.windows.columns.last = 1;
   tile.windows.first =
       first_input(p, at, tile.windows, start_d, start_h, start_w);
   tile.columns = columns_inside(p, start_w, count);

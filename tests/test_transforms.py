@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 import reference
+from checks import assert_all_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import FINITE, Case, Data, average_options, cases
@@ -63,7 +64,7 @@ def test_nested_vmap(pool, ndim: int):
 
 
 @given(case=cases(), axis=st.integers(0, 4), options=average_options())
-def test_vmap_of_every_geometry(case: Case, axis: int, options: dict):
+def test_vmap_of_every_geometry(case: Case, axis: int, options: dict, device: str):
     axis %= len(case.input_shape) + 1
     shape = (*case.input_shape[:axis], 2, *case.input_shape[axis:])
     x = case.data.array(shape, mx.float32)
@@ -75,7 +76,9 @@ def test_vmap_of_every_geometry(case: Case, axis: int, options: dict):
         y = mx.vmap(both, in_axes=axis)(x)[i]
         assert_identical(y, stacked(lambda x, i=i: both(x)[i], x, axis))
     average = fixed(avg_pool, case.geometry, **options)
-    assert_identical(mx.vmap(average, in_axes=axis)(x), stacked(average, x, axis))
+    # How a GPU shares out the taps, and so adds them up, depends on the batch.
+    same = assert_identical if device == "cpu" else assert_all_close
+    same(mx.vmap(average, in_axes=axis)(x), stacked(average, x, axis))
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
