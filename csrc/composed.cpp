@@ -288,6 +288,16 @@ array unpool_sources(const array& positions, int places, mx::Stream s) {
       {batch, places, channels}, s);
 }
 
+// Zeros of a shape, out of x, which has no element: a graph without x could be
+// compiled shapeless.
+array zeros_before(const array& x, const mx::Shape& shape, mx::Stream s) {
+  auto y = x;
+  for (int axis = 0; axis < static_cast<int>(x.ndim()); ++axis) {
+    y = padded(y, axis, shape[axis], 0, array(0, x.dtype()), s);
+  }
+  return mx::slice(y, mx::Shape(x.ndim(), 0), shape, s);
+}
+
 } // namespace
 
 std::pair<array, array>
@@ -318,7 +328,7 @@ array composed_max_unpool(
     mx::Stream s) {
   auto y_shape = unpooled_shape(window, x.shape());
   if (x.size() == 0) {
-    return mx::zeros(y_shape, x.dtype(), s);
+    return zeros_before(x, y_shape, s);
   }
   auto plane = [&](const mx::Shape& shape) {
     auto channels = shape.end() - 1;

@@ -250,21 +250,21 @@ mx::Shape unpooled_shape(const Window& window, const mx::Shape& y_shape) {
     auto& size = shape[leading_axes(y_shape, spatial_axes) + i];
     auto smallest = (size - 1) * window.stride[i] - window.pad_lo[i] -
         window.pad_hi[i] + window.kernel_size[i];
-    auto unpooled = window.output_size[i].value_or(smallest);
     // A plane is empty only where what is unpooled is.
-    int64_t least = size == 0 ? 0 : 1;
-    if (unpooled < least && !window.output_size[i]) {
+    int64_t some = size == 0 ? 0 : 1;
+    auto least = std::max(some, smallest - window.stride[i] + 1);
+    auto most = smallest + window.stride[i] - 1;
+    auto unpooled = window.output_size[i].value_or(
+        size == 0 ? std::max(least, smallest) : smallest);
+    if (most < least) {
       fail(
           window.name, "'padding' must leave something of the plane but ",
-          "spatial axis ", i, " would have size ", unpooled, ".");
+          "spatial axis ", i, " would have size ", most, " at most.");
     }
-    bool pools_back = std::abs(unpooled - smallest) < window.stride[i];
-    if (!pools_back || unpooled < least) {
+    if (unpooled < least || unpooled > most) {
       fail(
-          window.name, "'output_size' must be ",
-          std::max(least, smallest - window.stride[i] + 1), " to ",
-          smallest + window.stride[i] - 1, " along spatial axis ", i,
-          " but got ", unpooled, ".");
+          window.name, "'output_size' must be ", least, " to ", most,
+          " along spatial axis ", i, " but got ", unpooled, ".");
     }
     check_axis_size(window, i, unpooled);
     size = static_cast<mx::ShapeElem>(unpooled);

@@ -30,6 +30,7 @@ from support import (
     max_op,
     max_pool,
     power_sum,
+    unpool_op,
     vjp,
 )
 
@@ -296,6 +297,20 @@ def test_shapeless_compile_is_refused(pool, size: int, ndim: int):
     """Where windows lie is part of the graph: it must not run on other shapes."""
     with composed(), pytest.raises(ValueError, match="cannot infer output shapes"):
         mx.compile(pool(ndim), shapeless=True)(mx.zeros((1, *(size,) * ndim, 1)))
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (0, 4, 2), (1, 4, 0), (2, 0, 3)], ids=str)
+def test_unpooling_is_not_compiled_shapeless(shape: tuple[int, ...]):
+    def unpool(x: mx.array) -> mx.array:
+        return unpool_op(1)(x, mx.zeros(x.shape, mx.uint32), 2, output_size=(8,))
+
+    if shape[1] == 0:
+        unpool = fixed(unpool_op(1), mx.zeros(shape, mx.uint32), 3, 2)
+    x = mx.ones(shape)
+    for kernel, fallback in kernels_and_composed(unpool, x):
+        assert_identical(fallback, kernel)
+    with composed(), pytest.raises(ValueError, match="cannot infer output shapes"):
+        mx.compile(unpool, shapeless=True)(x)
 
 
 def test_float64_averages_of_any_divisor():

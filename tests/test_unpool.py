@@ -235,12 +235,20 @@ def test_the_range_of_output_sizes(ndim: int):
 @NDIMS
 def test_a_padding_that_leaves_no_plane(ndim: int):
     x = mx.ones((1, *(1,) * ndim, 2))
-    with pytest.raises(ValueError) as raised:
-        unpool_op(ndim)(x, x.astype(mx.uint32), 1, 1, 1)
-    assert str(raised.value) == (
-        f"[max_unpool{ndim}d] 'padding' must leave something of the plane but spatial "
-        "axis 0 would have size -1."
-    )
+    for size in (None, (1,) * ndim):
+        with pytest.raises(ValueError) as raised:
+            unpool_op(ndim)(x, x.astype(mx.uint32), 1, 1, 1, size)
+        assert str(raised.value) == (
+            f"[max_unpool{ndim}d] 'padding' must leave something of the plane but "
+            "spatial axis 0 would have size -1 at most."
+        )
+
+
+@NDIMS
+def test_nothing_between_windows_apart(ndim: int):
+    x = mx.ones((1, *(0,) * ndim, 2))
+    y = unpool_op(ndim)(x, x.astype(mx.uint32), 2, 3)
+    assert y.shape == x.shape
 
 
 @NDIMS

@@ -226,12 +226,13 @@ def check_norm_type(name: str, value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"[{name}] 'norm_type' must be a number but got {value!r}.")
-    if not value > 0:
-        raise ValueError(f"[{name}] 'norm_type' must be positive but got {value}.")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise ValueError(f"[{name}] 'norm_type' must fit in a float.") from None
+    if not number > 0:
+        raise ValueError(f"[{name}] 'norm_type' must be positive but got {value}.")
+    return number
 
 
 def _divisor(name: str, value: object) -> int | None:

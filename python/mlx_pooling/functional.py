@@ -1203,7 +1203,8 @@ def composed() -> Iterator[None]:
     and gradients are the same; speed and memory are not. Applies to the
     operations that this thread builds, not to when they are evaluated. What
     ``mx.export_function`` traces inside can be exported; ``mx.compile`` refuses
-    ``shapeless=True``.
+    ``shapeless=True``. Adaptive pooling into windows of different sizes takes
+    operations for each output, and time that grows with their square.
 
     Examples:
         >>> x = mx.arange(8.0).reshape(1, 8, 1)
