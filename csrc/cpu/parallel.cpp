@@ -25,40 +25,24 @@ constexpr int64_t kBytesPerThread = 128 * 1024;
 // while leaves the rest to the others.
 constexpr int64_t kChunksPerThread = 4;
 
+// Chunks that whichever thread has time takes. Nobody waits for a thread that
+// has not taken one: on a busy machine it may not run for a long while. When
+// it does, all are taken, and their body, which may be gone, is not touched.
 class Chunks {
  public:
   Chunks(
       const std::function<void(int64_t, int64_t)>& body,
       int64_t count,
       int64_t chunks)
-      : body_(body), count_(count), chunks_(chunks) {}
-
-  int64_t size() const {
-    return chunks_;
-  }
-
-  void run(int64_t chunk) const {
-    body_(count_ * chunk / chunks_, count_ * (chunk + 1) / chunks_);
-  }
-
- private:
-  const std::function<void(int64_t, int64_t)>& body_;
-  int64_t count_;
-  int64_t chunks_;
-};
-
-// Chunks that whichever thread has time takes. Nobody waits for a thread that
-// has not taken one: on a busy machine it may not run for a long while. When
-// it does, all are taken, and their body, which may be gone, is not touched.
-class SharedChunks {
- public:
-  explicit SharedChunks(const Chunks& chunks)
-      : chunks_(chunks), left_(static_cast<int>(chunks.size())) {}
+      : body_(body),
+        count_(count),
+        chunks_(chunks),
+        left_(static_cast<int>(chunks)) {}
 
   void take_all() {
-    for (auto chunk = next_++; chunk < chunks_.size(); chunk = next_++) {
+    for (auto chunk = next_++; chunk < chunks_; chunk = next_++) {
       try {
-        chunks_.run(chunk);
+        body_(count_ * chunk / chunks_, count_ * (chunk + 1) / chunks_);
       } catch (...) {
         if (!failed_.exchange(true)) {
           error_ = std::current_exception();
@@ -86,7 +70,9 @@ class SharedChunks {
   // Shorter than sleeping and waking up.
   static constexpr int kSpins = 100;
 
-  Chunks chunks_;
+  const std::function<void(int64_t, int64_t)>& body_;
+  const int64_t count_;
+  const int64_t chunks_;
   std::atomic<int64_t> next_{0};
   std::atomic<int> left_;
   std::atomic<bool> failed_{false};
@@ -96,11 +82,10 @@ class SharedChunks {
 #if defined(__APPLE__)
 
 // The system's threads, of which no more than `threads` take chunks.
-void share(const std::shared_ptr<SharedChunks>& chunks, int64_t threads) {
+void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
   dispatch_apply_f(
-      threads, DISPATCH_APPLY_AUTO, chunks.get(), [](void* chunks, size_t) {
-        static_cast<SharedChunks*>(chunks)->take_all();
-      });
+      threads, DISPATCH_APPLY_AUTO, chunks.get(),
+      [](void* chunks, size_t) { static_cast<Chunks*>(chunks)->take_all(); });
 }
 
 #else
@@ -116,7 +101,7 @@ class Helpers {
     }
   }
 
-  void share(const std::shared_ptr<SharedChunks>& chunks, int64_t helpers) {
+  void share(const std::shared_ptr<Chunks>& chunks, int64_t helpers) {
     {
       std::lock_guard lock(mutex_);
       waiting_.insert(waiting_.end(), helpers, chunks);
@@ -148,7 +133,7 @@ class Helpers {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::shared_ptr<SharedChunks>> waiting_;
+  std::deque<std::shared_ptr<Chunks>> waiting_;
   std::atomic<int64_t> count_{0}; // of those
 };
 
@@ -158,7 +143,7 @@ Helpers& helpers() {
   return *helpers;
 }
 
-void share(const std::shared_ptr<SharedChunks>& chunks, int64_t threads) {
+void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
   helpers().share(chunks, threads - 1);
   chunks->take_all();
 }
@@ -187,10 +172,10 @@ void parallel_for(
     body(0, count);
     return;
   }
-  Chunks chunks(body, count, std::min(count, threads * kChunksPerThread));
-  auto shared = std::make_shared<SharedChunks>(chunks);
-  share(shared, threads);
-  shared->wait();
+  auto chunks = std::make_shared<Chunks>(
+      body, count, std::min(count, threads * kChunksPerThread));
+  share(chunks, threads);
+  chunks->wait();
 }
 
 } // namespace mlx_pooling::cpu
