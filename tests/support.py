@@ -163,18 +163,13 @@ def plain(g: Geometry) -> Geometry:
 
 
 def normal(x: mx.array, device: str) -> mx.array:
-    """x, of float32 or bfloat16 with zeros for what the device's arithmetic takes
-    for zeros: subnormals, on a GPU."""
-    if device == "cpu" or x.dtype == mx.float16:
+    """x, of bfloat16 with zeros for its subnormals where the device's arithmetic
+    takes them for zeros: on a GPU."""
+    if device == "cpu" or x.dtype != mx.bfloat16:
         return x
-    sign, exponent = {
-        mx.float32: (0x8000_0000, 0x7F80_0000),
-        mx.bfloat16: (0x8000, 0x7F80),
-    }[x.dtype]
-    bits = x.view(mx.uint32 if x.dtype == mx.float32 else mx.uint16)
-    zeros = mx.bitwise_and(bits, mx.array(sign, bits.dtype))
-    is_normal = mx.bitwise_and(bits, mx.array(exponent, bits.dtype)) != 0
-    return mx.where(is_normal, bits, zeros).view(x.dtype)
+    bits = np.array(x.view(mx.uint16))
+    is_normal = bits & 0x7F80 != 0
+    return mx.array(np.where(is_normal, bits, bits & 0x8000)).view(x.dtype)
 
 
 def every_half(dtype: mx.Dtype, device: str) -> mx.array:

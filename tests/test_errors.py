@@ -92,16 +92,18 @@ def test_what_only_equals_sizes_is_refused_after_them(kind: str, bad):
 def test_what_only_equals_an_output_size_is_refused_after_it(bad):
     x = mx.ones((1, 2, 2, 1))
     y, indices = mp.max_pool2d(x, 1, return_indices=True)
-    pools = (
-        lambda size: mp.adaptive_avg_pool2d(x, size),
-        lambda size: mp.adaptive_max_pool2d(x, size),
-        lambda size: mp.max_unpool2d(y, indices, 2, output_size=size),
-    )
-    for pool in pools:
+    pools = {
+        lambda size: mp.adaptive_avg_pool2d(x, size): "an integer, None or a tuple",
+        lambda size: mp.adaptive_max_pool2d(x, size): "an integer, None or a tuple",
+        lambda size: mp.max_unpool2d(y, indices, 2, output_size=size): (
+            "None or a tuple"
+        ),
+    }
+    for pool, wanted in pools.items():
         for good in (4, (4, 4), (1, 4), (4, 0)):
             with suppress(ValueError):
                 pool(good)
-        with pytest.raises(ValueError, match="'output_size' must be "):
+        with pytest.raises(ValueError, match=f"'output_size' must be {wanted} "):
             pool(bad)
 
 

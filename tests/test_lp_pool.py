@@ -339,7 +339,8 @@ def test_stride_defaults_to_the_kernel(ndim: int):
     kernel = (3, 2, 4)[:ndim]
     assert_identical(lp_op(ndim)(x, 2, kernel), lp_op(ndim)(x, 2, kernel, kernel))
     by_name = lp_op(ndim)(x, norm_type=2, kernel_size=3, stride=2, ceil_mode=True)
-    assert_all_close(by_name, lp_op(ndim)(x, 2.0, 3, 2, True, stream=mx.cpu))
+    here = mx.default_device()
+    assert_identical(by_name, lp_op(ndim)(x, 2.0, 3, 2, True, stream=here))
     with pytest.raises(TypeError):
         lp_op(ndim)(x, 2, 2, 2, False, mx.cpu)
 
@@ -423,7 +424,7 @@ def test_composed_uses_no_primitive_of_ours():
     [
         *[
             ({"norm_type": p}, "norm_type")
-            for p in (0, -1, -math.inf, math.nan, 10**400, Fraction(1, 10**400))
+            for p in (0, -1, -2.5, -math.inf, math.nan, Fraction(1, 10**400), 10**400)
         ],
         *[({"norm_type": p}, "norm_type") for p in ("2", None, [2], 2j)],
         *[({"kernel_size": k}, "kernel_size") for k in (0, 2.0, (2,), None, 10)],

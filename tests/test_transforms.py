@@ -76,8 +76,10 @@ def test_vmap_of_every_geometry(case: Case, axis: int, options: dict, device: st
         y = mx.vmap(both, in_axes=axis)(x)[i]
         assert_identical(y, stacked(lambda x, i=i: both(x)[i], x, axis))
     average = fixed(avg_pool, case.geometry, **options)
-    # How a GPU shares out the taps, and so adds them up, depends on the batch.
-    same = assert_identical if device == "cpu" else assert_all_close
+    # How a GPU shares out the taps, and so adds them up, depends on the batch. Sums
+    # of all other data are exact.
+    is_rounded = device != "cpu" and case.data.kind == "normal"
+    same = assert_all_close if is_rounded else assert_identical
     same(mx.vmap(average, in_axes=axis)(x), stacked(average, x, axis))
 
 
