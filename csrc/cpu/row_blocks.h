@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <vector>
 
 #include "cpu/links.h"
 #include "cpu/nan_watch.h"
@@ -47,7 +48,10 @@ class RowBlocks {
         slots_(std::bit_ceil(static_cast<uint64_t>(links.span + links.block))),
         rests_(Op::take(scratch, slots_ * kStrip)),
         taps_(scratch.take<Value>(slots_ * kStrip)),
-        uncut_(last_of_uncut()) {}
+        uncut_(uncut()) {
+    look_up(to.begin, uncut_.begin);
+    look_up(uncut_.end, to.end);
+  }
 
   // Calls emit(o, c, cells) for each output and strip of channels, of which c
   // counts in the block, and asks for elements `ahead` positions on.
@@ -82,22 +86,46 @@ class RowBlocks {
     std::array<Cell, U> cells;
   };
 
-  // Where windows that nothing cuts off end, each at a position of its own: not
-  // the last, where windows may end that are cut off.
-  Range last_of_uncut() const {
+  // A window that is not one of uncut(). Every row has the same, of which links
+  // say more than is cheap to find out in each.
+  struct Cut {
+    int64_t first;
+    int64_t last;
+    int64_t next_block; // after that of the first
+    int64_t taps;       // to add
+    bool is_empty;
+  };
+
+  // Outputs whose windows nothing cuts off, each with a last position of its
+  // own: not the row's, where windows may end that are cut off.
+  Range uncut() const {
+    auto [begin, end] = to_;
     if (!links_.origin() || links_.block < links_.kernel) {
-      return {0, 0};
+      return {end, end};
     }
     auto is_cut = [&](int64_t o) { return links_.of[o].count < links_.kernel; };
-    auto [begin, end] = to_;
     while (begin < end && is_cut(begin)) {
       ++begin;
     }
     while (begin < end && is_cut(end - 1)) {
       --end;
     }
-    auto last = *links_.origin() + links_.kernel - 1;
-    return {begin + last, end - 1 + last};
+    return {begin, std::max(begin, end - 1)};
+  }
+
+  Range last_of_uncut() const {
+    auto last = links_.origin().value_or(0) + links_.kernel - 1;
+    return {uncut_.begin + last, uncut_.end + last};
+  }
+
+  void look_up(int64_t begin, int64_t end) {
+    auto length = links_.block;
+    for (auto o = begin; o < end; ++o) {
+      const Link link = links_.of[o];
+      cuts_.push_back(
+          {link.first, links_.last(o), (link.first / length + 1) * length,
+           link.tap - link.first, link.count == 0});
+    }
   }
 
   // The same channels of a row's positions.
@@ -206,7 +234,9 @@ class RowBlocks {
       const Emit& emit) const {
     Strip<U> strip(*this, ends, row, ahead, c);
     const auto length = links_.block;
+    const auto ends_of_uncut = last_of_uncut();
     auto next = to_.begin;
+    auto cut = cuts_.begin();
     for (auto block = from_.begin / length * length; block < from_.end;
          block += length) {
       auto begin = std::max(block, from_.begin);
@@ -224,7 +254,7 @@ class RowBlocks {
         if (i > begin) {
           prefix.join(strip.tap_again(i));
         }
-        if (uncut_.contains(i)) {
+        if (ends_of_uncut.contains(i)) {
           auto first = i - length + 1;
           auto window = prefix;
           if (first != block) {
@@ -234,10 +264,9 @@ class RowBlocks {
           emit(next++, c, window.moved(row.tap - first));
           continue;
         }
-        for (; next < to_.end && links_.last(next) <= i; ++next) {
-          const Link link = links_.of[next];
-          auto window = window_of(link, strip, block, prefix);
-          emit(next, c, window.moved(row.tap + link.tap - link.first));
+        for (; cut != cuts_.end() && cut->last <= i; ++cut) {
+          auto window = window_of(*cut, strip, block, prefix);
+          emit(next++, c, window.moved(row.tap + cut->taps));
         }
       }
     }
@@ -248,23 +277,22 @@ class RowBlocks {
 
   // Of the rests of blocks before this one and the prefix of this one.
   template <int U>
-  Window<U> window_of(
-      const Link& link,
+  MLX_POOLING_INLINE Window<U> window_of(
+      const Cut& cut,
       const Strip<U>& strip,
       int64_t block,
       const Window<U>& prefix) const {
-    const auto length = links_.block;
-    if (link.count == 0) {
+    if (cut.is_empty) {
       Window<U> nothing;
       nothing.cells.fill(Op::template nothing<kLanes>());
       return nothing;
     }
-    if (link.first == block) {
+    if (cut.first == block) {
       return prefix;
     }
-    auto window = strip.rest(link.first);
-    auto whole = link.first / length * length + length;
-    for (; whole < block; whole += length) {
+    auto window = strip.rest(cut.first);
+    auto whole = cut.next_block;
+    for (; whole < block; whole += links_.block) {
       window.join(strip.rest(whole));
     }
     if (whole == block) {
@@ -281,7 +309,8 @@ class RowBlocks {
   int64_t slots_;
   typename Op::Cells rests_;
   Value* taps_; // where reading them again would cost more
-  Range uncut_; // see last_of_uncut
+  Range uncut_; // see uncut
+  std::vector<Cut> cuts_;
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA
