@@ -51,6 +51,75 @@ struct Reducers {
   cpu::Kernel<T>* sweep;
 };
 
+// Whether one's result may be reduced further to that of a larger window.
+bool has_stages(const cpu::MaxTask& max) {
+  return max.offsets == nullptr;
+}
+bool has_stages(const cpu::AvgTask& avg) {
+  using Val = mx::Dtype::Val;
+  bool stores_sums = avg.dtype == Val::float32 || avg.dtype == Val::float64;
+  return stores_sums && avg.divisor.is_uniform && !avg.squared;
+}
+
+void leave_for_later(cpu::MaxTask&) {}
+void leave_for_later(cpu::AvgTask& avg) {
+  avg.divisor.of_all = 1;
+}
+
+// Planes first, then through these, so that threads share what there is to do
+// and repeat nothing. The result is the same.
+template <typename T>
+void sweep_in_stages(
+    const T& task,
+    const Geometry& geometry,
+    bool of_gradient,
+    int64_t bytes,
+    Kernel<T> kernel) {
+  auto [planes, columns] = cpu::stages(geometry, of_gradient);
+  auto itemsize = (static_cast<const char*>(task.from_end) -
+                   static_cast<const char*>(task.from)) /
+      ((of_gradient ? geometry.outputs() : geometry.inputs()) *
+       geometry.channels);
+  auto positions = of_gradient ? columns.outputs() : columns.inputs();
+  array between(
+      {static_cast<int>(positions),
+       static_cast<int>(columns.channels * itemsize)},
+      mx::uint8, nullptr, {});
+  cpu::allocate(between);
+  auto run_stage = [&](T stage, const Geometry& g) {
+    stage.links = of_gradient ? cpu::Links::covers(g) : cpu::Links::windows(g);
+    stage.channels = g.channels;
+    stage.tiling = cpu::Tiling::sweep(
+        stage.links, g.batch, g.channels, cpu::threads_for(bytes));
+    run(stage, stage.tiling->units(), bytes, kernel);
+  };
+  auto first = task;
+  first.to = between.data<void>();
+  first.around_caches = false;
+  leave_for_later(first);
+  run_stage(std::move(first), planes);
+  auto second = task;
+  second.from = between.data<void>();
+  second.from_end = between.data<char>() + between.nbytes();
+  run_stage(std::move(second), columns);
+}
+
+template <typename T>
+void sweep(
+    T& task,
+    const Geometry& geometry,
+    bool of_gradient,
+    int64_t bytes,
+    Kernel<T> kernel) {
+  task.tiling = cpu::Tiling::sweep(
+      task.links, geometry.batch, geometry.channels, cpu::threads_for(bytes));
+  if (task.tiling->repeats_rows() && task.links.axes[0].in_blocks() &&
+      has_stages(task)) {
+    return sweep_in_stages(task, geometry, of_gradient, bytes, kernel);
+  }
+  run(task, task.tiling->units(), bytes, kernel);
+}
+
 // Sums or maxima, by the method that suits.
 template <typename T>
 void reduce(
@@ -75,8 +144,9 @@ void reduce(
     case cpu::Method::column_by_column:
       return run(task, outputs, bytes, by.column_by_column);
     case cpu::Method::sweep:
-      task.tiling = cpu::Tiling::sweep(task.links, geometry.batch, channels);
-      return run(task, task.tiling->units(), bytes, by.sweep);
+      return sweep(
+          task, geometry, reduction == cpu::Reduction::gradient, bytes,
+          by.sweep);
     case cpu::Method::row_by_row:
       task.tiling = cpu::Tiling::row_by_row(outputs, channels);
       return run(task, task.tiling->units(), bytes, by.row_by_row);

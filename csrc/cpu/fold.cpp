@@ -16,6 +16,12 @@ Axis unit(Axis axis) {
   return axis;
 }
 
+Axis pass_through(int64_t positions) {
+  auto axis = kUnitAxis;
+  axis.in = axis.out = positions;
+  return axis;
+}
+
 } // namespace
 
 Geometry folded(Geometry g) {
@@ -33,6 +39,18 @@ Geometry folded(Geometry g) {
     *axis = unit(*axis);
   }
   return g;
+}
+
+Stages stages(const Geometry& g, bool of_gradient) {
+  auto planes = g;
+  auto& depth = planes.axes[0];
+  depth = pass_through(of_gradient ? depth.out : depth.in);
+  auto columns = g;
+  for (int i : {1, 2}) {
+    auto& axis = columns.axes[i];
+    axis = pass_through(of_gradient ? axis.in : axis.out);
+  }
+  return {folded(planes), folded(columns)};
 }
 
 } // namespace mlx_pooling::cpu

@@ -162,12 +162,15 @@ int max_threads() {
   return threads;
 }
 
+int64_t threads_for(int64_t bytes) {
+  return std::clamp<int64_t>(bytes / kBytesPerThread, 1, max_threads());
+}
+
 void parallel_for(
     int64_t count,
     int64_t bytes,
     const std::function<void(int64_t, int64_t)>& body) {
-  auto threads = std::min<int64_t>(
-      {max_threads(), count, std::max<int64_t>(1, bytes / kBytesPerThread)});
+  auto threads = std::min(count, threads_for(bytes));
   if (threads <= 1) {
     body(0, count);
     return;

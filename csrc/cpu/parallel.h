@@ -8,8 +8,11 @@ namespace mlx_pooling::cpu {
 // What the machine has, or MLX_POOLING_NUM_THREADS.
 int max_threads();
 
+// How many are worth waking to move so many bytes.
+int64_t threads_for(int64_t bytes);
+
 // Calls body(begin, end) over disjoint ranges that cover [0, count), from
-// several threads where `bytes`, what all of them move, makes that worth while.
+// as many threads as `bytes`, what all of them move, makes worth while.
 void parallel_for(
     int64_t count,
     int64_t bytes,

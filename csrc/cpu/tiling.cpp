@@ -79,8 +79,9 @@ void Tiling::divide(int64_t halo, Memory memory) {
   }
 }
 
-void Tiling::add_bands(int axis, int64_t positions, int64_t halo) {
-  auto bands = std::min(ceil_div(max_threads(), units()), positions / halo);
+void Tiling::add_bands(
+    int axis, int64_t positions, int64_t halo, int64_t threads) {
+  auto bands = std::min(ceil_div(threads, units()), positions / halo);
   if (bands_ == 1 && bands > 1) {
     band_axis_ = axis;
     positions_ = positions;
@@ -93,7 +94,8 @@ void Tiling::add_blocks(int64_t most, int64_t units) {
   blocks_ = std::max(blocks_, std::min(more, most));
 }
 
-Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
+Tiling Tiling::sweep(
+    const Links& links, int64_t batch, int64_t channels, int64_t threads) {
   auto axis = outermost_axis(links);
   Tiling tiling(axis, batch, links.axes[axis].size(), channels);
   auto& [depth, height, width] = links.axes;
@@ -113,11 +115,12 @@ Tiling Tiling::sweep(const Links& links, int64_t batch, int64_t channels) {
   tiling.divide(shared, memory);
   // Bands of which less is their own and rows of few channels are slow: rather
   // those than a thread without work.
-  tiling.add_bands(axis, links.axes[axis].size(), shared);
+  tiling.add_bands(axis, links.axes[axis].size(), shared, threads);
   if (axis < 1) { // only rows, the first of three passes, are repeated
-    tiling.add_bands(1, height.size(), ceil_div(halo(height, false), 2));
+    auto shared_rows = ceil_div(halo(height, false), 2);
+    tiling.add_bands(1, height.size(), shared_rows, threads);
   }
-  tiling.add_blocks(channels / kLine, max_threads());
+  tiling.add_blocks(channels / kLine, threads);
   return tiling;
 }
 
@@ -132,7 +135,7 @@ Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
   auto& along = covers.axes[outermost];
   Tiling tiling(outermost, batch, along.size(), channels);
   tiling.divide(along.kernel, {0, positions_behind(outermost, covers)});
-  tiling.add_bands(outermost, along.size(), along.kernel);
+  tiling.add_bands(outermost, along.size(), along.kernel, max_threads());
   tiling.add_blocks(channels / kLine, max_threads());
   return tiling;
 }

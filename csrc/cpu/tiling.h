@@ -14,7 +14,8 @@ class Tiling {
  public:
   // Of a sweep; of windows reduced row by row, each output as a sample of its
   // own; and of handing each window's cotangent to its winner.
-  static Tiling sweep(const Links& links, int64_t batch, int64_t channels);
+  static Tiling
+  sweep(const Links& links, int64_t batch, int64_t channels, int64_t threads);
   static Tiling row_by_row(int64_t outputs, int64_t channels);
   static Tiling winners(const Links& covers, int64_t batch, int64_t channels);
 
@@ -39,6 +40,10 @@ class Tiling {
   int band_axis() const {
     return band_axis_;
   }
+  // Else each band of a plane reduces nearly all rows.
+  bool repeats_rows() const {
+    return band_axis_ != axis_;
+  }
 
  private:
   // Scratch memory for each channel, in elements.
@@ -49,7 +54,7 @@ class Tiling {
 
   Tiling(int axis, int64_t batch, int64_t positions, int64_t channels);
   void divide(int64_t halo, Memory memory);
-  void add_bands(int axis, int64_t positions, int64_t halo);
+  void add_bands(int axis, int64_t positions, int64_t halo, int64_t threads);
   void add_blocks(int64_t most, int64_t units);
 
   int axis_;
