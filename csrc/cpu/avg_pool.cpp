@@ -18,17 +18,17 @@ void reduce(const AvgTask& task, int64_t begin, int64_t end) {
     auto* y = static_cast<T*>(task.to) + i * channels;
     auto divisor = divisor_at<typename Average<T>::Divisor>(
         task.divisor, walk.d(), walk.h(), walk.w());
+    const auto taps = walk.taps();
     for_each_block<A, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> total[U] = {};
-          walk.for_each_tap(
-              channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-                for (int u = 0; u < U; ++u) {
-                  fetch_ahead<L>(x + at + c + u * L);
-                  auto elements = load<L>(x + at + c + u * L);
-                  total[u] += average.template terms<L>(elements);
-                }
-              });
+          taps.for_each(channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+            for (int u = 0; u < U; ++u) {
+              fetch_ahead<L>(x + at + c + u * L);
+              auto elements = load<L>(x + at + c + u * L);
+              total[u] += average.template terms<L>(elements);
+            }
+          });
           for (int u = 0; u < U; ++u) {
             store<L>(
                 y + c + u * L, average.template result<L>(total[u], divisor));

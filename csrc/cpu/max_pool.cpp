@@ -21,9 +21,10 @@ class Maxima {
   void run(int64_t begin, int64_t end) const {
     Walk walk(task_.links, begin);
     for (auto i = begin; i < end; ++i, walk.next()) {
+      const auto window = window_at(walk, i);
       for_each_block<Lane, L>(
           task_.channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-            if (!reduce<U, Rule::fast>(walk, i, c)) {
+            if (!reduce<U, Rule::fast>(window, c)) {
               reduce_exactly(walk, i, c, U);
             }
           });
@@ -36,16 +37,27 @@ class Maxima {
   using Stored = std::conditional_t<kOffsets, Offset, uint8_t>;
   using Lane = OffsetLane<A, Stored>;
 
-  // Of U vectors of channels of window i. False if nothing was stored, since
-  // there is a NaN.
+  struct Window {
+    Taps taps;
+    int64_t plane; // where its elements begin
+    int64_t index;
+  };
+
+  MLX_POOLING_INLINE Window window_at(const Walk& walk, int64_t i) const {
+    return {walk.taps(), walk.plane() * task_.channels, i};
+  }
+
+  // Of U vectors of channels. False if nothing was stored, since there is a
+  // NaN.
   template <int U, Rule kRule>
-  MLX_POOLING_INLINE bool reduce(const Walk& walk, int64_t i, int64_t c) const {
+  MLX_POOLING_INLINE bool reduce(const Window& window, int64_t c) const {
     const auto channels = task_.channels;
     const auto flip = flip_;
-    auto* x = static_cast<const T*>(task_.from) + walk.plane() * channels;
+    auto* x = static_cast<const T*>(task_.from) + window.plane;
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
-    auto initial = walk.unlinked() ? Lane(~Stored{0}) : Lane(walk.first_tap());
+    auto& taps = window.taps;
+    auto initial = taps.none() ? Lane(~Stored{0}) : Lane(taps.first());
     Vec<A, L> best[U];
     Vec<Lane, L> best_tap[U];
     for (int u = 0; u < U; ++u) {
@@ -53,30 +65,29 @@ class Maxima {
       best_tap[u] = broadcast<Lane, L>(initial);
     }
     NanWatch<A, L> watch;
-    walk.for_each_tap(
-        channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
-          auto tap_here = broadcast<Lane, L>(Lane(tap));
-          for (int u = 0; u < U; ++u) {
-            auto* from = x + at + c + u * L;
-            fetch_ahead<L>(from);
-            auto v = in_register(flipped(load<L>(from), flip));
-            auto better = replaces<kRule>(v, best[u]);
-            if constexpr (kOffsets) {
-              best_tap[u] = chosen<L>(
-                  resize_mask<Lane, L>(better), tap_here, best_tap[u]);
-            }
-            if constexpr (kRule == Rule::exact) {
-              best[u] = chosen<L>(better, v, best[u]);
-            } else {
-              best[u] = larger<A, L>(v, best[u]);
-              watch.see(v, u);
-            }
-          }
-        });
+    taps.for_each(channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
+      auto tap_here = broadcast<Lane, L>(Lane(tap));
+      for (int u = 0; u < U; ++u) {
+        auto* from = x + at + c + u * L;
+        fetch_ahead<L>(from);
+        auto v = in_register(flipped(load<L>(from), flip));
+        auto better = replaces<kRule>(v, best[u]);
+        if constexpr (kOffsets) {
+          best_tap[u] =
+              chosen<L>(resize_mask<Lane, L>(better), tap_here, best_tap[u]);
+        }
+        if constexpr (kRule == Rule::exact) {
+          best[u] = chosen<L>(better, v, best[u]);
+        } else {
+          best[u] = larger<A, L>(v, best[u]);
+          watch.see(v, u);
+        }
+      }
+    });
     if (kRule == Rule::fast && watch.saw_nan()) {
       return false;
     }
-    auto at = i * channels + c;
+    auto at = window.index * channels + c;
     for (int u = 0; u < U; ++u) {
       auto* y = static_cast<T*>(task_.to) + at + u * L;
       store_exact<L>(y, flipped(best[u], flip));
@@ -90,8 +101,9 @@ class Maxima {
 
   [[gnu::cold, gnu::noinline]] void
   reduce_exactly(const Walk& walk, int64_t i, int64_t c, int vectors) const {
+    const auto window = window_at(walk, i);
     for (int u = 0; u < vectors; ++u) {
-      reduce<1, Rule::exact>(walk, i, c + u * L);
+      reduce<1, Rule::exact>(window, c + u * L);
     }
   }
 

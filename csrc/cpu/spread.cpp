@@ -19,6 +19,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
     auto* offsets =
         static_cast<const SpreadOffset*>(task.offsets) + o * channels;
     auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
+    const auto taps = walk.taps();
     for_each_block<Lane, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Vec<A, L> share[U];
@@ -27,7 +28,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
             share[u] = sum_of_one<T>(load<L>(dy + c + u * L));
             winner[u] = load<L>(offsets + c + u * L);
           }
-          walk.for_each_tap(
+          taps.for_each(
               channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
                 auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap));
                 for (int u = 0; u < U; ++u) {
@@ -49,6 +50,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
   for (auto o = begin; o < end; ++o, walk.next()) {
     auto* dy = static_cast<const T*>(task.from) + o * channels;
     auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
+    const auto taps = walk.taps();
     A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
     for_each_block<A, L>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
@@ -56,14 +58,13 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
           for (int u = 0; u < U; ++u) {
             share[u] = sum_of_one<T>(load<L>(dy + c + u * L) / divisor);
           }
-          walk.for_each_tap(
-              channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-                for (int u = 0; u < U; ++u) {
-                  store_result(
-                      dx + at + c + u * L, stored<T, L>(share[u]), kAheadBytes,
-                      task.around_caches);
-                }
-              });
+          taps.for_each(channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+            for (int u = 0; u < U; ++u) {
+              store_result(
+                  dx + at + c + u * L, stored<T, L>(share[u]), kAheadBytes,
+                  task.around_caches);
+            }
+          });
         });
   }
 }

@@ -21,6 +21,46 @@ struct LinkedRow {
   int64_t d, h;
 };
 
+// What one window is made of, where no store can change it.
+class Taps {
+ public:
+  Taps(const std::vector<LinkedRow>& rows, Link along, int64_t step)
+      : begin_(rows.data()),
+        end_(rows.data() + (along.count > 0 ? rows.size() : 0)),
+        along_(along),
+        step_(step) {}
+
+  MLX_POOLING_INLINE bool none() const {
+    return begin_ == end_;
+  }
+
+  MLX_POOLING_INLINE int64_t first() const {
+    return begin_->tap + along_.tap;
+  }
+
+  // Calls visit(at, tap) with where the channels of each begin, in row-major
+  // order. One column follows from the one before, which is faster than
+  // Walk::for_each().
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each(int64_t channels, Visit visit) const {
+    const Link along = along_;
+    const auto next_column = step_ * channels;
+    for (auto *row = begin_, *end = end_; row != end; ++row) {
+      auto at = (row->spatial + along.first) * channels;
+      auto tap = row->tap + along.tap;
+      for (int64_t k = 0; k < along.count; ++k, at += next_column) {
+        visit(at, tap + k);
+      }
+    }
+  }
+
+ private:
+  const LinkedRow* begin_;
+  const LinkedRow* end_;
+  Link along_;
+  int64_t step_;
+};
+
 // Walks positions (n, d, h, w) of one side in row-major order, and for each
 // those it is linked to on the other. What a row's positions have in common is
 // worked out once a row.
@@ -130,19 +170,9 @@ class Walk {
     }
   }
 
-  // Of windows: calls visit(at, tap) with where the channels of each linked
-  // position begin, in row-major order. One column follows from the one before,
-  // which is faster than for_each().
-  template <typename Visit>
-  MLX_POOLING_INLINE void for_each_tap(int64_t channels, Visit visit) const {
-    const auto columns = this->columns();
-    const auto next_column = links_.axes[2].step * channels;
-    for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-      auto at = spatial * channels;
-      for (int64_t k = 0; k < columns; ++k, at += next_column) {
-        visit(at, tap + k);
-      }
-    });
+  // Of windows.
+  MLX_POOLING_INLINE Taps taps() const {
+    return {rows_, along_w(), links_.axes[2].step};
   }
 
   // Calls visit(Linked) in row-major order.
