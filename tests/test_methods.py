@@ -225,6 +225,21 @@ def test_small_terms_survive_large_ones_that_have_left(ndim: int):
     np.testing.assert_allclose(y[(0, *(-1,) * ndim)], 2.0**-20, rtol=1e-6)
 
 
+def test_a_volume_too_small_to_divide():
+    g = geometry((12, 14, 15), 11, 1, 5)
+    for kind in KINDS:
+        case = Case(g, 1, 40, Data(kind, 0))
+        x, dy = case.input(), case.more(case.output_shape)
+        assert_same(max_pool(x, g), reference.max_pool(exact(x), g).values)
+        expected = reference.avg_pool(exact(x), g)
+        magnitude = reference.avg_pool(absolute(exact(x)), g)
+        assert_rounded(avg_pool(x, g), expected, magnitude, case.taps)
+        expected = reference.avg_pool_grad(exact(dy), g)
+        magnitude = reference.avg_pool_grad(absolute(exact(dy)), g)
+        dx = vjp(lambda x: avg_pool(x, g), x, dy)
+        assert_rounded(dx, expected, magnitude, case.taps)
+
+
 DIGESTED = {
     "1-d": ((3000, 24), 31, 1, 15),
     "1-d 31/5 of three channels": ((3000, 3), 31, 5, 15),
@@ -233,6 +248,7 @@ DIGESTED = {
     "2-d 3/2": ((91, 90, 64), 3, 2, 1),
     "3-d": ((12, 20, 21, 40), 5, 1, 2),
     "3-d 11 in stages": ((12, 14, 15, 24), 11, 1, 5),
+    "3-d of few columns": ((24, 48, 64, 1), (13, 16, 64), (1, 16, 64), (6, 0, 0)),
     "global": ((56, 56, 96), 56, 56, 0),
     "2/2": ((90, 90, 64), 2, 2, 0),
     "2/2 of three channels": ((200, 301, 3), 2, 2, 0),

@@ -66,25 +66,30 @@ void leave_for_later(cpu::AvgTask& avg) {
   avg.divisor.of_all = 1;
 }
 
-// Planes first, then through these, so that threads share what there is to do
-// and repeat nothing. The result is the same.
+// Planes first, then along depth, so that threads share what there is to do
+// and repeat nothing. False where that is no better.
 template <typename T>
-void sweep_in_stages(
+bool sweep_in_stages(
     const T& task,
     const Geometry& geometry,
     bool of_gradient,
     int64_t bytes,
     Kernel<T> kernel) {
+  // What is stored in between should not leave the caches.
+  constexpr int64_t kMostBytes = 8 << 20;
+  // Fewer elements side by side are joined in another order.
+  constexpr int64_t kLeastColumns = 16;
   auto [planes, columns] = cpu::stages(geometry, of_gradient);
+  auto positions = of_gradient ? geometry.outputs() : geometry.inputs();
   auto itemsize = (static_cast<const char*>(task.from_end) -
                    static_cast<const char*>(task.from)) /
-      ((of_gradient ? geometry.outputs() : geometry.inputs()) *
-       geometry.channels);
-  auto positions = of_gradient ? columns.outputs() : columns.inputs();
-  array between(
-      {static_cast<int>(positions),
-       static_cast<int>(columns.channels * itemsize)},
-      mx::uint8, nullptr, {});
+      (positions * geometry.channels);
+  auto between_bytes = itemsize * columns.channels *
+      (of_gradient ? columns.outputs() : columns.inputs());
+  if (between_bytes > kMostBytes || columns.channels < kLeastColumns) {
+    return false;
+  }
+  array between({static_cast<int>(between_bytes)}, mx::uint8, nullptr, {});
   cpu::allocate(between);
   auto run_stage = [&](T stage, const Geometry& g) {
     stage.links = of_gradient ? cpu::Links::covers(g) : cpu::Links::windows(g);
@@ -102,6 +107,7 @@ void sweep_in_stages(
   second.from = between.data<void>();
   second.from_end = between.data<char>() + between.nbytes();
   run_stage(std::move(second), columns);
+  return true;
 }
 
 template <typename T>
@@ -113,11 +119,12 @@ void sweep(
     Kernel<T> kernel) {
   task.tiling = cpu::Tiling::sweep(
       task.links, geometry.batch, geometry.channels, cpu::threads_for(bytes));
-  if (task.tiling->repeats_rows() && task.links.axes[0].in_blocks() &&
-      has_stages(task)) {
-    return sweep_in_stages(task, geometry, of_gradient, bytes, kernel);
+  bool in_stages = task.tiling->repeats_rows() &&
+      task.links.axes[0].in_blocks() && has_stages(task) &&
+      sweep_in_stages(task, geometry, of_gradient, bytes, kernel);
+  if (!in_stages) {
+    run(task, task.tiling->units(), bytes, kernel);
   }
-  run(task, task.tiling->units(), bytes, kernel);
 }
 
 // Sums or maxima, by the method that suits.

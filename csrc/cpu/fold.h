@@ -9,9 +9,9 @@ namespace mlx_pooling::cpu {
 // they come last.
 Geometry folded(Geometry geometry);
 
-// A volume's pooling as two, one after the other: of each plane alone, and
-// through planes, of each of their positions alone. `of_gradient`: from windows
-// to their inputs.
+// A volume's pooling as two, one after the other: within each plane, then along
+// depth at each position of a plane. `of_gradient`: from windows to their
+// inputs.
 struct Stages {
   Geometry planes;
   Geometry columns;

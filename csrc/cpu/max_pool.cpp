@@ -99,6 +99,7 @@ class Maxima {
     return true;
   }
 
+  // Not of the caller's window, which stays in registers.
   [[gnu::cold, gnu::noinline]] void
   reduce_exactly(const Walk& walk, int64_t i, int64_t c, int vectors) const {
     const auto window = window_at(walk, i);

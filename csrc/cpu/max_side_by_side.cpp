@@ -52,8 +52,9 @@ class GroupedMaxima {
     auto* x = static_cast<const T*>(task_.from) + walk.plane() * channels;
     auto best = broadcast<A, L>(lowest<Arithmetic<T>>());
     // One without valid taps has the top value.
+    const auto window = walk.taps();
     auto best_tap =
-        broadcast<Tap, L>(walk.unlinked() ? ~Tap{0} : Tap(walk.first_tap()));
+        broadcast<Tap, L>(window.none() ? ~Tap{0} : Tap(window.first()));
     NanWatch<A, L> watch;
     with_count(walk.columns(), [&](auto taps) MLX_POOLING_LAMBDA {
       walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {

@@ -86,8 +86,7 @@ class RowBlocks {
     std::array<Cell, U> cells;
   };
 
-  // A window that is not one of uncut(). Every row has the same, of which links
-  // say more than is cheap to find out in each.
+  // A window that is not one of uncut(), looked up once, not in every row.
   struct Cut {
     int64_t first;
     int64_t last;
@@ -234,7 +233,7 @@ class RowBlocks {
       const Emit& emit) const {
     Strip<U> strip(*this, ends, row, ahead, c);
     const auto length = links_.block;
-    const auto ends_of_uncut = last_of_uncut();
+    const auto last_of_uncut = this->last_of_uncut();
     auto next = to_.begin;
     auto cut = cuts_.begin();
     for (auto block = from_.begin / length * length; block < from_.end;
@@ -254,7 +253,7 @@ class RowBlocks {
         if (i > begin) {
           prefix.join(strip.tap_again(i));
         }
-        if (ends_of_uncut.contains(i)) {
+        if (last_of_uncut.contains(i)) {
           auto first = i - length + 1;
           auto window = prefix;
           if (first != block) {
@@ -309,7 +308,7 @@ class RowBlocks {
   int64_t slots_;
   typename Op::Cells rests_;
   Value* taps_; // where reading them again would cost more
-  Range uncut_; // see uncut
+  Range uncut_;
   std::vector<Cut> cuts_;
 };
 

@@ -117,8 +117,10 @@ Tiling Tiling::sweep(
   // those than a thread without work.
   tiling.add_bands(axis, links.axes[axis].size(), shared, threads);
   if (axis < 1) { // only rows, the first of three passes, are repeated
-    auto shared_rows = ceil_div(halo(height, false), 2);
-    tiling.add_bands(1, height.size(), shared_rows, threads);
+    auto shared_rows = halo(height, false);
+    tiling.add_bands(1, height.size(), ceil_div(shared_rows, 2), threads);
+    tiling.repeats_rows_ =
+        tiling.band_axis_ != axis && 2 * shared_rows > height.size();
   }
   tiling.add_blocks(channels / kLine, threads);
   return tiling;

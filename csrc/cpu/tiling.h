@@ -40,9 +40,9 @@ class Tiling {
   int band_axis() const {
     return band_axis_;
   }
-  // Else each band of a plane reduces nearly all rows.
+  // Whether every band needs nearly all rows of each plane.
   bool repeats_rows() const {
-    return band_axis_ != axis_;
+    return repeats_rows_;
   }
 
  private:
@@ -64,6 +64,7 @@ class Tiling {
   int64_t channels_;
   int64_t bands_ = 1;
   int64_t blocks_ = 1;
+  bool repeats_rows_ = false;
 };
 
 } // namespace mlx_pooling::cpu

@@ -21,7 +21,7 @@ struct LinkedRow {
   int64_t d, h;
 };
 
-// What one window is made of, where no store can change it.
+// What one window is made of, until the walk goes on.
 class Taps {
  public:
   Taps(const std::vector<LinkedRow>& rows, Link along, int64_t step)
@@ -34,6 +34,7 @@ class Taps {
     return begin_ == end_;
   }
 
+  // If there is one.
   MLX_POOLING_INLINE int64_t first() const {
     return begin_->tap + along_.tap;
   }
@@ -111,10 +112,6 @@ class Walk {
 
   MLX_POOLING_INLINE bool unlinked() const {
     return rows_.empty() || along_w().count == 0;
-  }
-
-  MLX_POOLING_INLINE int64_t first_tap() const {
-    return rows_.front().tap + along_w().tap;
   }
 
   // The spatial position that is visited last: walks over overlapping windows
