@@ -39,7 +39,7 @@ Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
     if (is_uniform) {
       of_all *= factor(0);
     } else {
-      auto same = [](double one) { return one; };
+      auto same = [](double one, int64_t) { return one; };
       factors[axis] =
           Periodic<double>(along.out, along.uncut(), 1, factor, same);
     }

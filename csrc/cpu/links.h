@@ -47,7 +47,7 @@ class LinkTable : private Periodic<Link> {
             repeating,
             period,
             link_of,
-            [&](const Link& link) { return link.moved(step); }),
+            [&](const Link& link, int64_t n) { return link.moved(n * step); }),
         step_(step) {}
 
   int64_t step() const {

@@ -40,7 +40,7 @@ class Periodic {
 
   Periodic() = default;
 
-  // following(value): that of the position a period on.
+  // following(value, n): that of the position n periods on.
   template <typename ValueOf, typename Following>
   Periodic(
       int64_t size,
@@ -56,8 +56,10 @@ class Periodic {
     for (int64_t i = 0; i < repeating.begin + first_period; ++i) {
       values_.push_back(value_of(i));
     }
-    for (auto i = repeating.begin + first_period; i < skipped_.begin; ++i) {
-      values_.push_back(following(values_[i - period]));
+    for (int64_t i = first_period, n = 1; i < stored; ++n) {
+      for (int64_t j = 0; j < period && i < stored; ++i, ++j) {
+        values_.push_back(following(values_[repeating.begin + j], n));
+      }
     }
     for (auto i = repeating.end; i < size; ++i) {
       values_.push_back(value_of(i));
