@@ -102,30 +102,146 @@ uintptr_t rows_ahead_bytes(const Task& task) {
   return 0 < bytes && bytes <= kMost ? ceil_div(kLeast, bytes) * bytes : kLeast;
 }
 
-// Calls visit(walk, i, count) for groups of windows that make up [begin, end):
-// `count` from i on, which is more than one only where none is cut off.
+// Neighbouring groups of `windows` each, of which more than one only where none
+// is cut off; the walk is at the first of them, which is number i.
+struct GroupRun {
+  const Walk& walk;
+  int64_t i;
+  int64_t windows;
+  int64_t groups;
+};
+
+// Calls visit(run) for runs that make up [begin, end), of at most so many
+// groups.
 template <typename Visit>
-MLX_POOLING_INLINE void
-for_each_group(const Task& task, int64_t begin, int64_t end, Visit visit) {
+MLX_POOLING_INLINE void for_each_run(
+    const Task& task, int64_t begin, int64_t end, int64_t most, Visit visit) {
   const auto side = task.side_by_side;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end;) {
-    int64_t count = 1;
+    int64_t windows = 1;
+    int64_t groups = 1;
     if (side.uncut.contains(walk.w())) {
-      count = std::min({side.windows, side.uncut.end - walk.w(), end - i});
+      auto left = std::min(side.uncut.end - walk.w(), end - i);
+      windows = std::min(side.windows, left);
+      groups = left < 2 * windows ? 1 : std::min(left / windows, most);
       // Full groups are faster, even if they repeat what the last one did.
-      auto missing = side.windows - count;
+      auto missing = side.windows - windows;
       if (walk.w() - missing >= side.uncut.begin && i - missing >= begin) {
         walk.skip(-missing);
         i -= missing;
-        count += missing;
+        windows += missing;
       }
     }
-    visit(walk, i, count);
-    i += count;
-    walk.skip(count);
+    visit(GroupRun{walk, i, windows, groups});
+    i += groups * windows;
+    walk.skip(groups * windows);
   }
 }
+
+// Calls visit(walk, i, count) for each of their groups: `count` windows from i
+// on.
+template <typename Visit>
+MLX_POOLING_INLINE void
+for_each_group(const Task& task, int64_t begin, int64_t end, Visit visit) {
+  for_each_run(
+      task, begin, end, 1, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+        visit(run.walk, run.i, run.windows);
+      });
+}
+
+// G groups, from the run's group `first` on. Unless kInside, vectors of theirs
+// may reach beyond what may be read or overwritten.
+template <int G, bool kInside>
+struct Groups {
+  static constexpr int kCount = G;
+  int64_t first;
+};
+
+// Each takes two vectors of input and up to two of results, besides what all
+// have in common.
+inline constexpr int kMostGroups = kRegisters / 6;
+
+// Where the elements of a run's groups are in the arrays, results before window
+// `end`.
+template <typename T, int L>
+class GroupElements {
+ public:
+  GroupElements(const Task& task, const GroupRun& run, int64_t end)
+      : run_(run),
+        channels_(task.channels),
+        count_(run.windows * channels_),
+        next_(count_ * task.side_by_side.stride),
+        x_(static_cast<const T*>(task.from) + run.walk.plane() * channels_),
+        x_end_(static_cast<const T*>(task.from_end)),
+        end_((end - run.i) * channels_) {}
+
+  // Calls visit(groups) with all of them: kMost at once, if they may be.
+  template <int kMost, typename Visit>
+  MLX_POOLING_INLINE void for_each(Visit visit) const {
+    if constexpr (kMost == 1) {
+      visit(Groups<1, false>{0});
+    } else {
+      int64_t g = 0;
+      const auto readable =
+          x_end_ - x_ - run_.walk.newest() * channels_ - 2 * L;
+      auto at_once = [&](auto groups) MLX_POOLING_LAMBDA {
+        for (auto last = g + groups.kCount - 1; last < run_.groups &&
+             last * next_ <= readable && last * count_ + L <= end_;
+             last += groups.kCount) {
+          visit(decltype(groups){g});
+          g = last + 1;
+        }
+      };
+      at_once(Groups<kMost, true>{0});
+      if constexpr (kMost > 2) {
+        at_once(Groups<2, true>{0});
+      }
+      for (; g < run_.groups; ++g) {
+        visit(Groups<1, false>{g});
+      }
+    }
+  }
+
+  // The two vectors of each group, from a position of its plane on.
+  template <int G, bool kInside>
+  MLX_POOLING_INLINE void load(
+      Groups<G, kInside> groups,
+      int64_t spatial,
+      uintptr_t ahead,
+      Vec<Wide<T>, L> (&low)[G],
+      Vec<Wide<T>, L> (&high)[G]) const {
+    auto* row = x_ + spatial * channels_ + groups.first * next_;
+    for (int g = 0; g < G; ++g, row += next_) {
+      fetch_ahead<L>(row, ahead);
+      fetch_ahead<L>(row + L, ahead);
+      low[g] = kInside ? load_wide<L>(row) : load_wide<L>(row, x_end_);
+      high[g] = kInside ? load_wide<L>(row + L) : load_wide<L>(row + L, x_end_);
+    }
+  }
+
+  template <bool kExact, typename To, int G, bool kInside>
+  MLX_POOLING_INLINE void store(
+      Groups<G, kInside> groups,
+      void* to,
+      const Vec<Wide<To>, L> (&results)[G]) const {
+    auto at = groups.first * count_;
+    auto* first = static_cast<To*>(to) + run_.i * channels_;
+    for (int g = 0; g < G; ++g, at += count_) {
+      bool all = kInside || at + L <= end_;
+      store_wide<kExact, L>(first + at, results[g], count_, all);
+    }
+  }
+
+ private:
+  const GroupRun& run_;
+  int64_t channels_;
+  int64_t count_; // elements of a group's results
+  int64_t next_;  // from one group's input to the next
+  const T* x_;    // the walk's plane
+  const T* x_end_;
+  int64_t end_; // of results
+};
 
 // Where the elements of a group's windows lie, tap by tap, in the two vectors
 // from the first window's first tap on.
@@ -149,7 +265,7 @@ class GroupPlaces {
 
  private:
   // No more positions than two vectors have lanes.
-  OffsetLane<A, uint32_t> of_[2 * L][L] = {};
+  alignas(64) OffsetLane<A, uint32_t> of_[2 * L][L] = {};
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

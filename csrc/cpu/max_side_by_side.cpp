@@ -27,12 +27,13 @@ class GroupedMaxima {
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_group(
-        task_, begin, end,
-        [&](const Walk& walk, int64_t i, int64_t count) MLX_POOLING_LAMBDA {
-          bool all = (end - i) * task_.channels >= L;
-          if (!reduce<Rule::fast>(walk, i, count, all)) {
-            reduce_exactly(walk, i, count, all);
+    for_each_run(
+        task_, begin, end, end - begin,
+        [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+          bool is_done = run.groups > 1 ? reduce_many(run, end)
+                                        : reduce<Rule::fast, 1>(run, end);
+          if (!is_done) {
+            reduce_exactly(run, end);
           }
         });
   }
@@ -40,63 +41,89 @@ class GroupedMaxima {
  private:
   using A = Wide<T>;
   using Tap = OffsetLane<A, uint32_t>;
+  using Watch = NanWatch<A, L>;
   static constexpr bool kOffsets = !std::is_void_v<Offset>;
 
-  // False if nothing was stored, since there is a NaN nearby.
-  template <Rule kRule>
-  MLX_POOLING_INLINE bool
-  reduce(const Walk& walk, int64_t i, int64_t count, bool all) const {
-    const auto channels = task_.channels;
-    const auto flip = flip_;
-    auto* end = static_cast<const T*>(task_.from_end);
-    auto* x = static_cast<const T*>(task_.from) + walk.plane() * channels;
-    auto best = broadcast<A, L>(lowest<Arithmetic<T>>());
-    // One without valid taps has the top value.
-    const auto window = walk.taps();
-    auto best_tap =
-        broadcast<Tap, L>(window.none() ? ~Tap{0} : Tap(window.first()));
-    NanWatch<A, L> watch;
-    with_count(walk.columns(), [&](auto taps) MLX_POOLING_LAMBDA {
-      walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-        auto* from = x + spatial * channels;
-        fetch_ahead<L>(from, ahead_);
-        fetch_ahead<L>(from + L, ahead_);
-        auto low = flipped(load_wide<L>(from, end), flip);
-        auto high = flipped(load_wide<L>(from + L, end), flip);
-        if constexpr (kRule == Rule::fast) {
-          watch.see(low, 0);
-          watch.see(high, 1);
-        }
-        for (int64_t k = 0; k < taps; ++k) {
-          auto v = permuted<A, L>(low, high, places_[k]);
-          auto better = replaces<kRule>(v, best);
-          if constexpr (kOffsets) {
-            best_tap = chosen<L>(
-                resize_mask<Tap, L>(better), broadcast<Tap, L>(Tap(tap + k)),
-                best_tap);
-          }
-          best = kRule == Rule::fast ? larger<A, L>(v, best)
-                                     : chosen<L>(better, v, best);
-        }
+  // At most kMost groups at once, which a run of one needs not. False if there
+  // is a NaN nearby that the rule is not for.
+  template <Rule kRule, int kMost>
+  MLX_POOLING_INLINE bool reduce(const GroupRun& run, int64_t end) const {
+    constexpr bool kRare = kRule == Rule::exact;
+    const GroupElements<T, L> groups(task_, run, end);
+    Watch watch;
+    with_count<kRare>(run.walk.columns(), [&](auto taps) MLX_POOLING_LAMBDA {
+      groups.template for_each<kMost>([&](auto some) MLX_POOLING_LAMBDA {
+        reduce<kRule>(groups, some, run.walk, taps, watch);
       });
     });
-    if (kRule == Rule::fast && watch.saw_nan()) {
-      return false;
-    }
-    auto at = i * channels;
-    auto* y = static_cast<T*>(task_.to) + at;
-    store_wide<true, L>(y, flipped(best, flip), count * channels, all);
-    if constexpr (kOffsets) {
-      auto* offsets = static_cast<Offset*>(task_.offsets) + at;
-      auto taps = bits_as<Vec<Wide<Offset>, L>>(resize<uint32_t, L>(best_tap));
-      store_wide<true, L>(offsets, taps, count * channels, all);
-    }
-    return true;
+    return kRare || !watch.saw_nan();
+  }
+
+  // Apart from single groups, which have little else in registers.
+  [[gnu::noinline]] bool reduce_many(const GroupRun& run, int64_t end) const {
+    return reduce<Rule::fast, kMostGroups>(run, end);
   }
 
   [[gnu::cold, gnu::noinline]] void
-  reduce_exactly(const Walk& walk, int64_t i, int64_t count, bool all) const {
-    reduce<Rule::exact>(walk, i, count, all);
+  reduce_exactly(const GroupRun& run, int64_t end) const {
+    reduce<Rule::exact, kMostGroups>(run, end);
+  }
+
+  template <Rule kRule, int G, bool kInside, typename Count>
+  MLX_POOLING_INLINE void reduce(
+      const GroupElements<T, L>& groups,
+      Groups<G, kInside> some,
+      const Walk& walk,
+      Count taps,
+      Watch& watch) const {
+    const auto flip = flip_;
+    // One without valid taps has the top value.
+    const auto window = walk.taps();
+    Vec<A, L> best[G];
+    Vec<Tap, L> best_tap[G];
+    std::fill_n(best, G, broadcast<A, L>(lowest<Arithmetic<T>>()));
+    std::fill_n(
+        best_tap, G,
+        broadcast<Tap, L>(window.none() ? ~Tap{0} : Tap(window.first())));
+    walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+      Vec<A, L> low[G];
+      Vec<A, L> high[G];
+      groups.load(some, spatial, ahead_, low, high);
+      for (int g = 0; g < G; ++g) {
+        low[g] = flipped(low[g], flip);
+        high[g] = flipped(high[g], flip);
+        if constexpr (kRule == Rule::fast) {
+          watch.see(low[g], 2 * g);
+          watch.see(high[g], 2 * g + 1);
+        }
+      }
+      for (int64_t k = 0; k < taps; ++k) {
+        const auto places = places_[k];
+        for (int g = 0; g < G; ++g) {
+          auto v = permuted<A, L>(low[g], high[g], places);
+          auto better = replaces<kRule>(v, best[g]);
+          if constexpr (kOffsets) {
+            best_tap[g] = chosen<L>(
+                resize_mask<Tap, L>(better), broadcast<Tap, L>(Tap(tap + k)),
+                best_tap[g]);
+          }
+          best[g] = kRule == Rule::fast ? larger<A, L>(v, best[g])
+                                        : chosen<L>(better, v, best[g]);
+        }
+      }
+    });
+    for (auto& value : best) {
+      value = flipped(value, flip);
+    }
+    groups.template store<true, T>(some, task_.to, best);
+    if constexpr (kOffsets) {
+      Vec<Wide<Offset>, L> taps_of[G];
+      for (int g = 0; g < G; ++g) {
+        taps_of[g] =
+            bits_as<Vec<Wide<Offset>, L>>(resize<uint32_t, L>(best_tap[g]));
+      }
+      groups.template store<true, Offset>(some, task_.offsets, taps_of);
+    }
   }
 
   const MaxTask& task_;

@@ -62,7 +62,9 @@ Cost cost_of(Reduction reduction) {
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kPermuted = 1.3;       // a tap side by side, in taps
+constexpr double kPermuted = 1.3;   // a tap side by side, in taps
+constexpr double kFourGroups = 1.2; // at once, in groups
+constexpr double kTwoGroups = 1.1;
 constexpr Cost kCover{3, 0.9, 0, 0, 0}; // a tap is a cotangent, looked at
 constexpr Cost kCoverByColumn{3, 0.4, 0, 0, 0}; // loaded once for a row
 constexpr double kWinner = 0.75;   // of a cotangent that finds its input
@@ -144,10 +146,18 @@ double side_by_side_cost(
     int64_t channels,
     const SideBySide& side,
     const Cost& cost) {
-  auto elements = static_cast<double>(side.windows * channels);
-  return side.windows < 1
-      ? std::numeric_limits<double>::infinity()
-      : (cost.visit + kPermuted * cost.tap * taps(links)) / elements;
+  if (side.windows < 1) {
+    return std::numeric_limits<double>::infinity();
+  }
+  auto& width = links.axes[2];
+  auto full = side.uncut.size() / side.windows;
+  auto rest = side.uncut.size() % side.windows > 0 ? 1 : 0;
+  auto alone = width.size() - side.uncut.size() + rest + full % 2;
+  auto groups = static_cast<double>(alone) +
+      kTwoGroups * static_cast<double>(full % 4 / 2) +
+      kFourGroups * static_cast<double>(full / 4);
+  return groups * (cost.visit + kPermuted * cost.tap * taps(links)) /
+      static_cast<double>(width.size() * channels);
 }
 
 // Where there is an AlongRows for as many channels, with the vectors of any
@@ -204,12 +214,15 @@ double column_by_column_cost(
 }
 
 double row_cost(const AxisLinks& width, int64_t channels, double operation) {
-  if (width.in_dense_rows(channels)) {
+  bool in_dense_rows = width.in_dense_rows(channels);
+  bool is_narrow = width.origin() && channels < kVector && width.in_blocks();
+  if (in_dense_rows || is_narrow) {
     auto kernel = static_cast<uint64_t>(width.kernel);
     auto passes = 2 + std::bit_width(kernel) + std::popcount(kernel);
     auto dense = static_cast<double>(passes * width.dense->pitch);
     auto moved = width.dense->pitch > 1 ? 1 : ratio(width);
-    return operation * (2 * ratio(width) + dense) + kThinned * moved;
+    return operation * (2 * ratio(width) + dense) +
+        (in_dense_rows ? kThinned * moved : 0);
   }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
