@@ -60,7 +60,7 @@ Tiling::Tiling(int axis, int64_t batch, int64_t positions, int64_t channels)
       positions_(positions),
       channels_(channels) {}
 
-void Tiling::divide(int64_t halo, Memory memory) {
+void Tiling::divide(int64_t halo, Memory memory, int64_t least_units) {
   auto lines = std::max<int64_t>(1, channels_ / kLine);
   auto narrow = std::min(channels_, kNarrow * kLine);
   auto shortest = std::min(positions_, kHalos * halo);
@@ -72,9 +72,9 @@ void Tiling::divide(int64_t halo, Memory memory) {
   auto used = memory.fixed + memory.per_position * ceil_div(positions_, bands_);
   auto block = std::max(narrow, kCached / used);
   blocks_ = std::clamp<int64_t>(channels_ / block, 1, lines);
-  add_blocks(lines / kNarrow, kUnits);
-  if (units() < kUnits) {
-    auto more = ceil_div(kUnits, batch_ * blocks_);
+  add_blocks(lines / kNarrow, least_units);
+  if (units() < least_units) {
+    auto more = ceil_div(least_units, batch_ * blocks_);
     bands_ = std::max(bands_, std::min(more, positions_ / shortest));
   }
 }
@@ -112,7 +112,7 @@ Tiling Tiling::sweep(
     memory.fixed += (depth.span + 1) * height.size() * width.size();
   }
   auto shared = halo(links.axes[axis], in_dense_rows);
-  tiling.divide(shared, memory);
+  tiling.divide(shared, memory, threads > 1 ? kUnits : 1);
   // Bands of which less is their own and rows of few channels are slow: rather
   // those than a thread without work.
   tiling.add_bands(axis, links.axes[axis].size(), shared, threads);
@@ -136,7 +136,7 @@ Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
   auto outermost = outermost_axis(covers);
   auto& along = covers.axes[outermost];
   Tiling tiling(outermost, batch, along.size(), channels);
-  tiling.divide(along.kernel, {0, positions_behind(outermost, covers)});
+  tiling.divide(along.kernel, {0, positions_behind(outermost, covers)}, kUnits);
   tiling.add_bands(outermost, along.size(), along.kernel, max_threads());
   tiling.add_blocks(channels / kLine, max_threads());
   return tiling;

@@ -53,7 +53,7 @@ class Tiling {
   };
 
   Tiling(int axis, int64_t batch, int64_t positions, int64_t channels);
-  void divide(int64_t halo, Memory memory);
+  void divide(int64_t halo, Memory memory, int64_t least_units);
   void add_bands(int axis, int64_t positions, int64_t halo, int64_t threads);
   void add_blocks(int64_t most, int64_t units);
 
