@@ -23,6 +23,8 @@ constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
 constexpr double kVisit = 3;
 constexpr double kTap = 0.5;
 constexpr int64_t kVectorBytes = 64;
+// So many elements of neighbours share a vector, at least, of few channels.
+constexpr double kShared = 4;
 
 int64_t largest_size(const std::vector<array>& arrays) {
   int64_t size = 0;
@@ -30,6 +32,19 @@ int64_t largest_size(const std::vector<array>& arrays) {
     size = std::max(size, static_cast<int64_t>(a.size()));
   }
   return size;
+}
+
+// Of a position's channels.
+double visits(std::string_view primitive, int64_t channels, int64_t lanes) {
+  if (primitive == "MaxPoolGather" || primitive == "MaxUnpool" ||
+      primitive == "MaxUnpoolGrad") {
+    return static_cast<double>(channels);
+  }
+  if (channels >= lanes) {
+    return static_cast<double>(ceil_div(channels, lanes));
+  }
+  auto alone = static_cast<double>(channels);
+  return primitive == "MaxPoolScatter" ? alone : alone / kShared;
 }
 
 // About how long an operation takes, on a CPU with wide vectors.
@@ -41,15 +56,11 @@ double work(const array& output, const std::vector<array>& inputs) {
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
   auto taps = std::min(positions, pooling.window().taps());
-  std::string_view name = pooling.name();
   // At least as wide as a float.
   auto lanes = kVectorBytes / std::max<int64_t>(output.itemsize(), 4);
-  bool in_vectors = name != "MaxPoolGather" && name != "MaxUnpool" &&
-      name != "MaxUnpoolGrad" && channels >= lanes;
-  auto visits = in_vectors ? ceil_div(channels, lanes) : channels;
   return (kVisit * static_cast<double>(to / channels) +
           kTap * static_cast<double>(windows) * static_cast<double>(taps)) *
-      static_cast<double>(visits);
+      visits(pooling.name(), channels, lanes);
 }
 
 // Whether the primitive's output is its input, if that is row-contiguous.

@@ -83,6 +83,12 @@ def test_much_work_waits():
         assert graph_nodes(max_op(2)(x, kernel, 1))
 
 
+def test_elements_of_few_channels_count_as_parts_of_vectors():
+    x = mx.zeros((8, 16000, 1))
+    mx.eval(x)
+    assert not graph_nodes(max_op(1)(x, 2))
+
+
 def test_nothing_is_computed_of_what_has_no_values_yet():
     for transform in (mx.compile, mx.vmap):
         traced = transform(fixed(max_op(2), 2))
