@@ -19,11 +19,12 @@ namespace {
 #define MLX_POOLING_SMALL_WORK 120000
 #endif
 constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
-// Of one vector of channels; of one element where there are none.
+// Of one vector, or of one element alone.
 constexpr double kVisit = 3;
 constexpr double kTap = 0.5;
 constexpr int64_t kVectorBytes = 64;
-// So many elements of neighbours share a vector, at least, of few channels.
+// About so many elements share a vector with those of other positions, where
+// there are few channels.
 constexpr double kShared = 4;
 
 int64_t largest_size(const std::vector<array>& arrays) {
@@ -34,7 +35,7 @@ int64_t largest_size(const std::vector<array>& arrays) {
   return size;
 }
 
-// Of a position's channels.
+// Vectors, or elements alone, of a position.
 double visits(std::string_view primitive, int64_t channels, int64_t lanes) {
   if (primitive == "MaxPoolGather" || primitive == "MaxUnpool" ||
       primitive == "MaxUnpoolGrad") {

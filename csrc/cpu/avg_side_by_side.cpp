@@ -18,9 +18,8 @@ class GroupedAverages {
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_run(
-        task_, begin, end, end - begin,
-        [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+    for_each_run<kLongRun>(
+        task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
           if (run.groups > 1) {
             reduce_many(run, end);
           } else {
@@ -32,7 +31,7 @@ class GroupedAverages {
  private:
   using A = Arithmetic<T>;
 
-  // At most kMost groups at once, which a run of one needs not.
+  // At most kMost groups at once: 1 for a run of one.
   template <int kMost>
   MLX_POOLING_INLINE void reduce(const GroupRun& run, int64_t end) const {
     const GroupElements<T, L> groups(task_, run, end);

@@ -113,9 +113,9 @@ struct GroupRun {
 
 // Calls visit(run) for runs that make up [begin, end), of at most so many
 // groups.
-template <typename Visit>
-MLX_POOLING_INLINE void for_each_run(
-    const Task& task, int64_t begin, int64_t end, int64_t most, Visit visit) {
+template <int64_t kMost, typename Visit>
+MLX_POOLING_INLINE void
+for_each_run(const Task& task, int64_t begin, int64_t end, Visit visit) {
   const auto side = task.side_by_side;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end;) {
@@ -124,7 +124,9 @@ MLX_POOLING_INLINE void for_each_run(
     if (side.uncut.contains(walk.w())) {
       auto left = std::min(side.uncut.end - walk.w(), end - i);
       windows = std::min(side.windows, left);
-      groups = left < 2 * windows ? 1 : std::min(left / windows, most);
+      if (kMost > 1 && left >= 2 * windows) {
+        groups = std::min(left / windows, kMost);
+      }
       // Full groups are faster, even if they repeat what the last one did.
       auto missing = side.windows - windows;
       if (walk.w() - missing >= side.uncut.begin && i - missing >= begin) {
@@ -144,11 +146,14 @@ MLX_POOLING_INLINE void for_each_run(
 template <typename Visit>
 MLX_POOLING_INLINE void
 for_each_group(const Task& task, int64_t begin, int64_t end, Visit visit) {
-  for_each_run(
-      task, begin, end, 1, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+  for_each_run<1>(
+      task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
         visit(run.walk, run.i, run.windows);
       });
 }
+
+// Enough to share what a run costs, but not too many to reduce again for a NaN.
+inline constexpr int64_t kLongRun = 64;
 
 // G groups, from the run's group `first` on. Unless kInside, vectors of theirs
 // may reach beyond what may be read or overwritten.
@@ -158,8 +163,8 @@ struct Groups {
   int64_t first;
 };
 
-// Each takes two vectors of input and up to two of results, besides what all
-// have in common.
+// Each takes two registers for its input and up to two for results, which
+// leaves a third of them for what all have in common.
 inline constexpr int kMostGroups = kRegisters / 6;
 
 // Where the elements of a run's groups are in the arrays, results before window
@@ -176,7 +181,8 @@ class GroupElements {
         x_end_(static_cast<const T*>(task.from_end)),
         end_((end - run.i) * channels_) {}
 
-  // Calls visit(groups) with all of them: kMost at once, if they may be.
+  // Calls visit(groups) with all of them: kMost at once, if they may be, which
+  // is 1 for runs of one only.
   template <int kMost, typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
     if constexpr (kMost == 1) {

@@ -27,9 +27,8 @@ class GroupedMaxima {
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_run(
-        task_, begin, end, end - begin,
-        [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+    for_each_run<kLongRun>(
+        task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
           bool is_done = run.groups > 1 ? reduce_many(run, end)
                                         : reduce<Rule::fast, 1>(run, end);
           if (!is_done) {
@@ -44,8 +43,8 @@ class GroupedMaxima {
   using Watch = NanWatch<A, L>;
   static constexpr bool kOffsets = !std::is_void_v<Offset>;
 
-  // At most kMost groups at once, which a run of one needs not. False if there
-  // is a NaN nearby that the rule is not for.
+  // At most kMost groups at once: 1 for a run of one. False if there is a NaN
+  // nearby that the rule is not for.
   template <Rule kRule, int kMost>
   MLX_POOLING_INLINE bool reduce(const GroupRun& run, int64_t end) const {
     constexpr bool kRare = kRule == Rule::exact;

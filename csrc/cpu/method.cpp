@@ -15,7 +15,7 @@ namespace {
 //   walk                  product of the window's sizes
 //     small windows, large strides
 //   side_by_side          the same
-//     of few channels, with strides
+//     small windows of few channels
 //   along_rows            the same, of vectors of taps, and what joining costs
 //     large windows of few channels, far apart
 //   column_by_column      product of all but the width, and the width; for
