@@ -75,24 +75,6 @@ bool is_side_output(const array& a) {
       a.outputs()[0].id() != a.id();
 }
 
-// The values of `a`, if they are there already. Not those that still have the
-// graph they come from, except offsets and extents: a loop over transformed
-// functions of their own results would keep all of them.
-std::optional<array> settled(array a) {
-  if (a.has_primitive() && passes_on(a.primitive())) {
-    auto values = settled(a.inputs()[0]);
-    if (values && a.status() == array::Status::unscheduled) {
-      // MLX takes it that what evaluated arrays come from is evaluated too.
-      a.copy_shared_buffer(*values);
-      a.set_status(array::Status::available);
-    }
-    return values;
-  }
-  bool is_free = !a.has_primitive() || is_side_output(a);
-  bool is_there = is_free && a.is_available() && a.flags().row_contiguous;
-  return is_there ? std::optional(a) : std::nullopt;
-}
-
 // Whether a function is being transformed, which libmlx does not export but
 // shows by whether it takes an array that is marked as a tracer for one. Arrays
 // need the graph they come from then, tracers or not: a transformation inside
@@ -104,6 +86,32 @@ bool in_transformation() {
     return a;
   }();
   return probe.is_tracer();
+}
+
+// The values of `a`, if they are there already. Not those that still have the
+// graph they come from, except offsets and extents: a loop over transformed
+// functions of their own results would keep all of them.
+std::optional<array> settled(array a) {
+  std::vector<array> passed;
+  while (a.has_primitive() && passes_on(a.primitive())) {
+    passed.push_back(a);
+    a = array(passed.back().inputs()[0]);
+  }
+  bool is_free = !a.has_primitive() || is_side_output(a);
+  if (!is_free || !a.is_available() || !a.flags().row_contiguous) {
+    return std::nullopt;
+  }
+  // MLX takes it that what evaluated arrays come from is evaluated too.
+  for (auto on = passed.rbegin(); on != passed.rend(); ++on) {
+    if (on->status() == array::Status::unscheduled) {
+      on->copy_shared_buffer(a);
+      on->set_status(array::Status::available);
+    }
+    if (!in_transformation()) {
+      on->detach();
+    }
+  }
+  return a;
 }
 
 } // namespace

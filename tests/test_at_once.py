@@ -131,3 +131,14 @@ def test_a_loop_over_its_own_results_keeps_none(op):
         x = y if step % 2 else dx
         live.append(mx.get_active_memory())
     assert max(live[30:]) <= max(live[:30])
+
+
+def test_long_chains_of_what_passes_on():
+    """Neither gone through by recursion nor kept."""
+    x = mx.ones((1, 8, 8, 4))
+    mx.eval(x)
+    for _ in range(100_000):
+        x = mx.stop_gradient(x)
+    y = max_op(2)(x, 2)
+    assert_identical(y, mx.ones((1, 4, 4, 4)))
+    assert graph_nodes(x) == []

@@ -1,6 +1,7 @@
 #include "cpu/allocate.h"
 
 #include <cstdint>
+#include <new>
 #include <utility>
 
 #include "mlx/allocator.h"
@@ -35,6 +36,9 @@ void use_huge_pages(
 void allocate(mlx::core::array& output) {
   constexpr uintptr_t kAlignment = 64;
   auto data = mlx::core::allocator::malloc(output.nbytes() + kAlignment - 1);
+  if (data.buffer().ptr() == nullptr) {
+    throw std::bad_alloc();
+  }
   auto* begin = static_cast<char*>(data.buffer().raw_ptr());
   use_huge_pages(begin, output.nbytes());
   auto skipped = -reinterpret_cast<uintptr_t>(begin) % kAlignment;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #if defined(__APPLE__)
@@ -95,13 +96,18 @@ void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
 // thread takes longer than that to wake.
 class Helpers {
  public:
+  // With fewer, where the system gives no more.
   explicit Helpers(int threads) {
-    for (int i = 0; i < threads; ++i) {
-      std::thread([this] { help(); }).detach();
+    try {
+      for (; threads_ < threads; ++threads_) {
+        std::thread([this] { help(); }).detach();
+      }
+    } catch (const std::system_error&) {
     }
   }
 
   void share(const std::shared_ptr<Chunks>& chunks, int64_t helpers) {
+    helpers = std::min(helpers, threads_);
     {
       std::lock_guard lock(mutex_);
       waiting_.insert(waiting_.end(), helpers, chunks);
@@ -131,6 +137,7 @@ class Helpers {
     }
   }
 
+  int64_t threads_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Chunks>> waiting_;

@@ -31,6 +31,7 @@ void* Scratch::buffer(size_t bytes) {
   auto& [data, size] = buffers[taken_++];
   if (size < bytes) {
     data.reset();
+    size = 0; // until there is memory, which there may not be
     data.reset(::operator new(bytes, kAlignment));
     size = bytes;
   }
