@@ -3,7 +3,7 @@
     python benchmarks/lp_pool.py
     python benchmarks/lp_pool.py --filter l2 --json lp_pool.json
 
-mlx.nn has none. Exponent 2 has kernels of its own on the CPU.
+mlx.nn has none. Exponents 2 and 3 have kernels of their own on the CPU.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Backend {
   avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
       const = 0;
 
-  // Whether there are kernels of the next two, which are composed otherwise.
+  // Whether there are quantized_avg_pool and lp_pool, else composed.
   virtual bool has_special_averages() const {
     return false;
   }
@@ -80,9 +80,13 @@ class Backend {
     throw std::logic_error("[mlx_pooling] Quantized averages are composed.");
   }
 
-  // Of float32 or float64.
-  virtual void l2_pool(
-      const Geometry& geometry, const array& x, array& y, Stream stream) const {
+  // Of float32 or float64, and exponent 2 or 3.
+  virtual void lp_pool(
+      const Geometry& geometry,
+      const array& x,
+      int exponent,
+      array& y,
+      Stream stream) const {
     throw std::logic_error("[mlx_pooling] Norms are composed.");
   }
 

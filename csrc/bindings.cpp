@@ -9,6 +9,9 @@
 #include <new>
 #include <utility>
 
+#include "cpu/cache.h"
+#include "cpu/kernels.h"
+#include "cpu/parallel.h"
 #include "ops.h"
 
 namespace nb = nanobind;
@@ -70,6 +73,17 @@ checked_array(nb::handle x, const char* argument, const Window& window) {
   return nb::cast<const mx::array&>(x);
 }
 
+mx::StreamOrDevice checked_stream(nb::handle stream, const Window& window) {
+  mx::StreamOrDevice checked;
+  if (!stream.is_none() && !nb::try_cast(stream, checked)) {
+    auto message = "[" + window.name +
+        "] 'stream' must be a Stream, Device or None but got " +
+        nb::repr(stream).c_str() + ".";
+    throw nb::type_error(message.c_str());
+  }
+  return checked;
+}
+
 } // namespace
 
 // Of signatures: what MLX's own functions take.
@@ -128,9 +142,10 @@ NB_MODULE(_ext, m) {
 
   m.def(
       "max_pool",
-      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
+      [](nb::handle x, const Window& window, nb::handle stream) {
         return mlx_pooling::max_pool(
-            checked_array(x, "x", window), window, stream);
+            checked_array(x, "x", window), window,
+            checked_stream(stream, window));
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -139,9 +154,10 @@ NB_MODULE(_ext, m) {
       "Maxima of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
       "max_pool_with_indices",
-      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
+      [](nb::handle x, const Window& window, nb::handle stream) {
         return mlx_pooling::max_pool_with_indices(
-            checked_array(x, "x", window), window, stream);
+            checked_array(x, "x", window), window,
+            checked_stream(stream, window));
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -151,10 +167,11 @@ NB_MODULE(_ext, m) {
   m.def(
       "max_unpool",
       [](nb::handle x, nb::handle indices, const Window& window,
-         mx::StreamOrDevice stream) {
+         nb::handle stream) {
         return mlx_pooling::max_unpool(
             checked_array(x, "x", window),
-            checked_array(indices, "indices", window), window, stream);
+            checked_array(indices, "indices", window), window,
+            checked_stream(stream, window));
       },
       "x"_a.none(), "indices"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -163,9 +180,10 @@ NB_MODULE(_ext, m) {
       "x at flat spatial indices of a plane that is zero elsewhere.");
   m.def(
       "avg_pool",
-      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
+      [](nb::handle x, const Window& window, nb::handle stream) {
         return mlx_pooling::avg_pool(
-            checked_array(x, "x", window), window, stream);
+            checked_array(x, "x", window), window,
+            checked_stream(stream, window));
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -174,9 +192,10 @@ NB_MODULE(_ext, m) {
       "Averages of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
       "sum_pool",
-      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
+      [](nb::handle x, const Window& window, nb::handle stream) {
         return mlx_pooling::sum_pool(
-            checked_array(x, "x", window), window, stream);
+            checked_array(x, "x", window), window,
+            checked_stream(stream, window));
       },
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -186,9 +205,10 @@ NB_MODULE(_ext, m) {
   m.def(
       "quantized_avg_pool",
       [](nb::handle x, int32_t zero_point, const Window& window,
-         mx::StreamOrDevice stream) {
+         nb::handle stream) {
         return mlx_pooling::quantized_avg_pool(
-            checked_array(x, "x", window), zero_point, window, stream);
+            checked_array(x, "x", window), zero_point, window,
+            checked_stream(stream, window));
       },
       "x"_a.none(), "zero_point"_a, "window"_a, "stream"_a = nb::none(),
       nb::sig(
@@ -197,20 +217,33 @@ NB_MODULE(_ext, m) {
       "Averages of windows of quantized x, int8 or uint8, of its zero point.\n"
       "None where there is no kernel for them.");
   m.def(
-      "l2_pool",
-      [](nb::handle x, const Window& window, mx::StreamOrDevice stream) {
-        return mlx_pooling::l2_pool(
-            checked_array(x, "x", window), window, stream);
+      "lp_pool",
+      [](nb::handle x, double exponent, const Window& window,
+         nb::handle stream) {
+        return mlx_pooling::lp_pool(
+            checked_array(x, "x", window), exponent, window,
+            checked_stream(stream, window));
       },
-      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
+      "x"_a.none(), "exponent"_a, "window"_a, "stream"_a = nb::none(),
       nb::sig(
-          "def l2_pool(x: mlx.core.array, window: Window, " STREAM
-          ") -> mlx.core.array | None"),
-      "Roots of sums of squares in sliding windows of x, float32 or float64;\n"
+          "def lp_pool(x: mlx.core.array, exponent: float, window: "
+          "Window, " STREAM ") -> mlx.core.array | None"),
+      "Roots of sums of powers in sliding windows of x, float32 or float64;\n"
       "sums of overhanging windows are scaled up to whole ones.\n"
       "None where there is no kernel for them.");
   m.def(
       "set_composed", &mlx_pooling::set_composed, "composed"_a,
       "Build operations of this thread from MLX's own primitives, or stop.\n"
       "Returns the former setting.");
+  m.def(
+      "cpu_settings",
+      [] {
+        nb::dict settings;
+        settings["ISA"] = mlx_pooling::cpu::kernels().isa;
+        settings["NUM_THREADS"] = mlx_pooling::cpu::max_threads();
+        settings["CACHE_BYTES"] = mlx_pooling::cpu::most_cached_bytes();
+        return settings;
+      },
+      nb::sig("def cpu_settings() -> dict[str, str | int]"),
+      "What the CPU kernels take the variables MLX_POOLING_... for.");
 }

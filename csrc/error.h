@@ -22,7 +22,12 @@ std::string tuple_string(const Sequence& values) {
   text << "(";
   const char* separator = "";
   for (auto v : values) {
-    text << separator << v;
+    text << separator;
+    if constexpr (requires { v.has_value(); }) {
+      text << (v ? std::to_string(*v) : "None");
+    } else {
+      text << v;
+    }
     separator = ", ";
   }
   text << (values.size() == 1 ? ",)" : ")");

@@ -94,10 +94,10 @@ void QuantizedAvgPool::run(
   on.quantized_avg_pool(geometry, x, zero_point_, outputs[0], stream());
 }
 
-void L2Pool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
+void LpPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& x = inputs[0];
   Geometry geometry(window_, x.shape());
-  on.l2_pool(geometry, x, outputs[0], stream());
+  on.lp_pool(geometry, x, exponent_, outputs[0], stream());
 }
 
 void AvgPoolGrad::run(

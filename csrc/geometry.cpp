@@ -262,9 +262,11 @@ mx::Shape unpooled_shape(const Window& window, const mx::Shape& y_shape) {
           "spatial axis ", i, " would have size ", most, " at most.");
     }
     if (unpooled < least || unpooled > most) {
+      bool is_given = window.output_size[i].has_value();
       fail(
           window.name, "'output_size' must be ", least, " to ", most,
-          " along spatial axis ", i, " but got ", unpooled, ".");
+          " along spatial axis ", i, " but ", is_given ? "got " : "would be ",
+          unpooled, is_given ? "." : ", which is the default.");
     }
     check_axis_size(window, i, unpooled);
     size = static_cast<mx::ShapeElem>(unpooled);

@@ -153,12 +153,13 @@ array no_output(const array& x, const Window& window, mx::Stream s) {
 
 // Whether to pool planes of one channel rather than copy x to channels last.
 // The copy moves three times the bytes. But on the CPU vectors are of
-// neighbours in memory, of which only windows that start at every element have
-// as many as there would be channels: benchmarks/channels_first.py.
+// neighbours in memory, of which only long rows and windows all of one size
+// have as many as there would be channels: benchmarks/channels_first.py.
 bool pools_planes(const array& x, const Window& window, mx::Stream s) {
-  bool starts_everywhere =
-      window.kind == Window::Kind::sliding && window.stride.back() == 1;
-  return (s.device == mx::Device::gpu || starts_everywhere) &&
+  constexpr int kLongRow = 28;
+  bool fills_vectors =
+      window.kind == Window::Kind::sliding && x.shape(-2) >= kLongRow;
+  return (s.device == mx::Device::gpu || fills_vectors) &&
       is_channels_first(x, window.spatial_axes());
 }
 
@@ -216,7 +217,7 @@ std::pair<array, array> max_pool_with_indices(
   check_plane(x.shape(), window);
   if (has_no_output(x, window)) {
     auto y = no_output(x, window, s);
-    return {y, mx::zeros(y.shape(), mx::uint32, s)};
+    return {y, mx::astype(y, mx::uint32, s)};
   }
   if (composes(s)) {
     return composed_max_pool(x, window, s);
@@ -289,16 +290,20 @@ std::optional<array> quantized_avg_pool(
   return in_best_layout(x, window, s, pool)[0];
 }
 
-std::optional<array> l2_pool(
-    const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
+std::optional<array> lp_pool(
+    const array& x,
+    double exponent,
+    const Window& window,
+    mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check(x, window, s);
-  bool is_known = x.dtype() == mx::float32 || x.dtype() == mx::float64;
+  bool is_known = (x.dtype() == mx::float32 || x.dtype() == mx::float64) &&
+      (exponent == 2 || exponent == 3);
   if (!is_known || !has_special_averages(s)) {
     return std::nullopt;
   }
   auto pool = [&](const array& x) -> std::vector<array> {
-    return {l2_pool_node(x, window, s)};
+    return {lp_pool_node(x, static_cast<int>(exponent), window, s)};
   };
   return in_best_layout(x, window, s, pool)[0];
 }

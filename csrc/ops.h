@@ -53,11 +53,12 @@ std::optional<mlx::core::array> quantized_avg_pool(
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 
-// Roots of sums of squares in sliding windows of x, float32 or float64, of its
+// Roots of sums of powers in sliding windows of x, float32 or float64, of its
 // dtype; sums of windows that ceil_mode lets hang over are scaled up to whole
 // ones, as PyTorch does it. None where there is no kernel for them.
-std::optional<mlx::core::array> l2_pool(
+std::optional<mlx::core::array> lp_pool(
     const mlx::core::array& x,
+    double exponent,
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 

@@ -71,23 +71,23 @@ array max_unpool_grad_node(
 }
 
 // The averages, or norms, and the extent.
-template <typename P>
+template <typename P, typename... Args>
 std::pair<array, array>
-traced_node(const array& x, const Window& w, mx::Stream s) {
+traced_node(const array& x, const Window& w, mx::Stream s, Args... args) {
   auto outputs = node<P>(
       {output_shape(w, x.shape()), extent_shape(x.shape())},
-      {x.dtype(), mx::uint8}, {contiguous(x, s)}, s, w, true);
+      {x.dtype(), mx::uint8}, {contiguous(x, s)}, s, w, args..., true);
   return {outputs[0], mx::stop_gradient(outputs[1], s)};
 }
 
-template <typename P>
-array pool_node(const array& x, const Window& w, mx::Stream s) {
+template <typename P, typename... Args>
+array pool_node(const array& x, const Window& w, mx::Stream s, Args... args) {
   if (x.is_tracer()) {
-    return traced_node<P>(x, w, s).first;
+    return traced_node<P>(x, w, s, args...).first;
   }
   return node<P>(
       {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
-      false)[0];
+      args..., false)[0];
 }
 
 array avg_pool_grad_node(
@@ -167,8 +167,9 @@ array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
   return pool_node<AvgPool>(x, w, s);
 }
 
-array l2_pool_node(const array& x, const Window& w, mx::Stream s) {
-  return pool_node<L2Pool>(x, w, s);
+array lp_pool_node(
+    const array& x, int exponent, const Window& w, mx::Stream s) {
+  return pool_node<LpPool>(x, w, s, exponent);
 }
 
 array quantized_avg_pool_node(
@@ -405,26 +406,31 @@ AvgPoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
   return {{avg_pool_grad_node(in[0], in[1], window_, stream())}, {0}};
 }
 
-// L2Pool
+// LpPool
 
-std::vector<mx::Shape> L2Pool::output_shapes(const Arrays& inputs) {
+bool LpPool::is_equivalent(const Primitive& other) const {
+  return AvgPool::is_equivalent(other) &&
+      exponent_ == static_cast<const LpPool&>(other).exponent_;
+}
+
+std::vector<mx::Shape> LpPool::output_shapes(const Arrays& inputs) {
   return AvgPool::output_shapes(inputs);
 }
 
 std::vector<array>
-L2Pool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+LpPool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
   auto& x = primals[0];
-  auto [y, extent] = traced_node<L2Pool>(x, window_, stream());
-  auto products = mx::multiply(x, tangents[0], stream());
+  auto [y, extent] = traced_node<LpPool>(x, window_, stream(), exponent_);
+  auto products = mx::multiply(lower_power(x), tangents[0], stream());
   auto sums = whole_sums(avg_pool_node(products, window_, stream()));
-  auto dy = over_norms(sums, y, stream());
+  auto dy = over_norms(sums, lower_power(y), stream());
   if (!traced_) {
     return {dy};
   }
   return {dy, mx::zeros_like(extent, stream())};
 }
 
-std::vector<array> L2Pool::vjp(
+std::vector<array> LpPool::vjp(
     const Arrays& primals,
     const Arrays& cotangents,
     const Axes&,
@@ -432,25 +438,32 @@ std::vector<array> L2Pool::vjp(
   auto& x = primals[0];
   auto [y, extent] = traced_
       ? std::pair(outputs[0], mx::stop_gradient(outputs[1], stream()))
-      : traced_node<L2Pool>(x, window_, stream());
-  auto shares = whole_sums(over_norms(cotangents[0], y, stream()));
+      : traced_node<LpPool>(x, window_, stream(), exponent_);
+  auto shares = whole_sums(over_norms(cotangents[0], lower_power(y), stream()));
   auto sums = avg_pool_grad_node(extent, shares, window_, stream());
-  return {mx::multiply(x, sums, stream())};
+  return {mx::multiply(lower_power(x), sums, stream())};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
-L2Pool::vmap(const Arrays& inputs, const Axes& axes) {
+LpPool::vmap(const Arrays& inputs, const Axes& axes) {
   auto x = map_to_front(inputs, axes, stream())[0];
   if (!traced_) {
-    return {{l2_pool_node(x, window_, stream())}, {0}};
+    return {{lp_pool_node(x, exponent_, window_, stream())}, {0}};
   }
-  auto [y, extent] = traced_node<L2Pool>(x, window_, stream());
+  auto [y, extent] = traced_node<LpPool>(x, window_, stream(), exponent_);
   return {{y, extent}, {0, 0}};
 }
 
-array L2Pool::whole_sums(const array& averages) {
-  auto taps = static_cast<double>(window_.taps());
+array LpPool::whole_sums(const array& averages) {
+  double taps = 1;
+  for (auto size : window_.kernel_size) {
+    taps *= static_cast<double>(size);
+  }
   return mx::multiply(averages, array(taps, averages.dtype()), stream());
+}
+
+array LpPool::lower_power(const array& base) {
+  return exponent_ == 2 ? base : mx::square(base, stream());
 }
 
 // QuantizedAvgPool

@@ -18,7 +18,7 @@
 // And two that are not linear:
 //
 //   QuantizedAvgPool  x -> y                         constant between its steps
-//   L2Pool            x -> y (, extent)              by AvgPool and AvgPoolGrad
+//   LpPool            x -> y (, extent)              by AvgPool and AvgPoolGrad
 //
 // `offsets` holds the window-local tap of each maximum. `extent` has no
 // elements: its shape, that of x without channels, tells the adjoint how large
@@ -144,14 +144,21 @@ class QuantizedAvgPool : public Pooling {
   int32_t zero_point_;
 };
 
-class L2Pool : public AvgPool {
+class LpPool : public AvgPool {
  public:
-  using AvgPool::AvgPool;
-  MLX_POOLING_DECLARE(L2Pool)
+  LpPool(mlx::core::Stream stream, Window window, int exponent, bool traced)
+      : AvgPool(stream, std::move(window), traced), exponent_(exponent) {}
+
+  MLX_POOLING_DECLARE(LpPool)
+  bool is_equivalent(const Primitive& other) const override;
 
  private:
-  // As L2Pool scales sums of squares.
+  // As LpPool scales sums of powers.
   array whole_sums(const array& averages);
+  // Of the exponent that derivatives have.
+  array lower_power(const array& base);
+
+  int exponent_;
 };
 
 #undef MLX_POOLING_DECLARE
@@ -193,8 +200,11 @@ mlx::core::array quantized_avg_pool_node(
     const Window& w,
     mlx::core::Stream s);
 
-// Of x in float32 or float64.
-mlx::core::array
-l2_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
+// Of x in float32 or float64, and exponent 2 or 3.
+mlx::core::array lp_pool_node(
+    const mlx::core::array& x,
+    int exponent,
+    const Window& w,
+    mlx::core::Stream s);
 
 } // namespace mlx_pooling

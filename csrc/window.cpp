@@ -16,20 +16,31 @@ namespace {
 // also keeps every product of two sizes inside 64 bits.
 constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
 
+int64_t given_or(int64_t size, int64_t) {
+  return size;
+}
+int64_t given_or(std::optional<int64_t> size, int64_t otherwise) {
+  return size.value_or(otherwise);
+}
+
+template <typename Sizes>
 void check_sizes(
     const Window& window,
     const char* argument,
-    const Window::Sizes& sizes,
+    const Sizes& sizes,
     int64_t least,
     const char* requirement) {
-  if (std::any_of(
-          sizes.begin(), sizes.end(), [&](auto v) { return v < least; })) {
+  auto any = [&](auto is_bad) {
+    return std::any_of(sizes.begin(), sizes.end(), [&](auto size) {
+      return is_bad(given_or(size, least));
+    });
+  };
+  if (any([&](int64_t size) { return size < least; })) {
     fail(
         window.name, "'", argument, "' must be ", requirement, " but got ",
         tuple_string(sizes), ".");
   }
-  if (std::any_of(
-          sizes.begin(), sizes.end(), [](auto v) { return v > kMaxSize; })) {
+  if (any([](int64_t size) { return size > kMaxSize; })) {
     fail(
         window.name, "'", argument, "' must be at most ", kMaxSize, " but got ",
         tuple_string(sizes), ".");
@@ -44,11 +55,7 @@ auto key(const Window& w) {
 }
 
 void check_output_size(const Window& window) {
-  Window::Sizes given;
-  for (auto size : window.output_size) {
-    given.push_back(size.value_or(0));
-  }
-  check_sizes(window, "output_size", given, 0, "non-negative");
+  check_sizes(window, "output_size", window.output_size, 0, "non-negative");
 }
 
 } // namespace

@@ -257,3 +257,12 @@ def graph_nodes(*outputs: mx.array) -> list[tuple[str, int]]:
         (name, sum(line.startswith(f"{node} ->") for line in lines))
         for node, name in names.items()
     ]
+
+
+def our_primitives(*outputs: mx.array) -> set[str]:
+    """Those of an unevaluated graph that are not MLX's own."""
+    return {name for name, _ in graph_nodes(*outputs) if "pool" in name.lower()}
+
+
+def short_name(dtype: mx.Dtype) -> str:
+    return str(dtype).removeprefix("mlx.core.")

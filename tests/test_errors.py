@@ -284,8 +284,12 @@ def test_missing_and_unknown_arguments(kind: str):
 @pytest.mark.parametrize("bad", ["cpu", 5, 1.0], ids=repr)
 @KINDS
 def test_a_stream_of_the_wrong_type(kind: str, bad):
-    with pytest.raises((TypeError, ValueError)):
+    expected = (
+        f"{name(kind, 2)} 'stream' must be a Stream, Device or None but got {bad!r}."
+    )
+    with pytest.raises(TypeError) as raised:
         op(kind, 2)(mx.zeros(INPUTS[2]), 2, stream=bad)
+    assert str(raised.value) == expected
 
 
 @KINDS
@@ -460,12 +464,12 @@ def test_huge_kernels_on_every_axis(ndim: int):
     expected = (first + 1) / float(LARGEST) ** ndim
     np.testing.assert_allclose(exact(average).reshape(2), expected, rtol=1e-5)
     traced = mx.compile(lambda x: max_op(ndim)(x, LARGEST, LARGEST, padding))
-    try:
-        y = traced(x)
-    except ValueError as error:
-        assert str(error).startswith(name("Max", ndim))
+    if ndim == 1:
+        np.testing.assert_array_equal(exact(traced(x)).reshape(2), first)
     else:
-        np.testing.assert_array_equal(exact(y).reshape(2), first)
+        with pytest.raises(ValueError, match="too many taps") as raised:
+            traced(x)
+        assert str(raised.value).startswith(name("Max", ndim))
 
 
 def test_a_kernel_wider_than_a_long_line_of_channels():

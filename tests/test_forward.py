@@ -24,14 +24,11 @@ from support import (
     max_op,
     max_pool,
     normal,
+    short_name,
 )
 
 MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
 AVG_DTYPES = (mx.bool_, *INTEGERS, *FLOATS, mx.complex64)
-
-
-def short_name(dtype: mx.Dtype) -> str:
-    return str(dtype).removeprefix("mlx.core.")
 
 
 def check_max(case: Case, dtype: mx.Dtype) -> None:

@@ -149,33 +149,44 @@ def channels_lie_first(y: mx.array) -> bool:
 @pytest.mark.parametrize("evaluated", [False, True])
 @POOLS
 def test_channels_first_views_are_pooled_where_they_lie(pool, evaluated: bool):
-    """Where windows start at every column; else, on the CPU, a copy is faster."""
-    view = base((2, 5, 7, 6)).transpose(0, 2, 3, 1)
+    """Where rows are long; else, on the CPU, a copy is faster."""
+    long = base((2, 5, 7, 30)).transpose(0, 2, 3, 1)
+    short = base((2, 5, 30, 7)).transpose(0, 2, 3, 1)
     if evaluated:
-        mx.eval(view)
-    for x, stride, lies_first in (
-        (view, 1, True),
-        (view, (2, 1), True),
-        (view, (1, 2), mx.default_device() == mx.gpu),
-        (mx.contiguous(view), 1, False),
+        mx.eval(long, short)
+    for x, lies_first in (
+        (long, True),
+        (short, mx.default_device() == mx.gpu),
+        (mx.contiguous(long), False),
     ):
-        y = pool(2)(x, 3, stride, 1)
-        mx.eval(y)
-        assert channels_lie_first(y) == lies_first
-        assert_identical(y, pool(2)(copied(view), 3, stride, 1))
+        for stride in (1, 2):
+            y = pool(2)(x, 3, stride, 1)
+            mx.eval(y)
+            assert channels_lie_first(y) == lies_first
+            assert_identical(y, pool(2)(copied(x), 3, stride, 1))
 
 
+ROWS = pytest.mark.parametrize("width", [6, 30], ids=["short", "long"])
+
+
+@ROWS
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @POOLS
-def test_unbatched_channels_first_views(pool, ndim: int):
-    x = mx.moveaxis(base((5, *(7, 6, 8)[:ndim])), 0, -1)
-    assert_identical(pool(ndim)(x, 3, 1, 1), pool(ndim)(copied(x), 3, 1, 1))
+def test_unbatched_channels_first_views(pool, ndim: int, width: int):
+    x = mx.moveaxis(base((5, *(7, 8)[: ndim - 1], width)), 0, -1)
+    for stride in (1, 2):
+        assert_identical(
+            pool(ndim)(x, 3, stride, 1), pool(ndim)(copied(x), 3, stride, 1)
+        )
 
 
-def test_indices_of_channels_first_views():
-    view = base((2, 5, 7, 6)).transpose(0, 2, 3, 1)
-    actual = max_pool(view, geometry((7, 6), 3, 1, 1), return_indices=True)
-    expected = max_pool(copied(view), geometry((7, 6), 3, 1, 1), return_indices=True)
+@ROWS
+@pytest.mark.parametrize("stride", [1, 2])
+def test_indices_of_channels_first_views(stride: int, width: int):
+    view = base((2, 5, 7, width)).transpose(0, 2, 3, 1)
+    g = geometry((7, width), 3, stride, 1)
+    actual = max_pool(view, g, return_indices=True)
+    expected = max_pool(copied(view), g, return_indices=True)
     for a, b in zip(actual, expected, strict=True):
         assert_identical(a, b)
 

@@ -31,13 +31,14 @@ from support import (
     exact,
     fixed,
     geometry,
-    graph_nodes,
     jvp,
     layer,
     lp_op,
     max_op,
+    our_primitives,
     plain,
     power_sum,
+    short_name,
     vjp,
 )
 
@@ -52,10 +53,6 @@ SHAPES = {
 
 def lp_pool(x: mx.array, g: Geometry, p: float) -> mx.array:
     return lp_op(g.ndim)(x, p, g.kernel, g.stride, g.ceil_mode)
-
-
-def short_name(dtype: mx.Dtype) -> str:
-    return str(dtype).removeprefix("mlx.core.")
 
 
 def plain_geometries() -> st.SearchStrategy[Geometry]:
@@ -300,6 +297,17 @@ def test_integers_give_float32(dtype: mx.Dtype):
         np.testing.assert_allclose(exact(y), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("p", [1, 2, 3, 1.5])
+def test_more_taps_than_64_bits_count(p: float):
+    """Of 2^66 taps, 8 are inside, whose average stands for all."""
+    size = 2**22
+    x = mx.ones((1, 2, 2, 2, 1))
+    f = fixed(lp_op(3), p, size, size, True)
+    (y,), (dx,) = mx.vjp(f, [x], [mx.ones((1, 1, 1, 1, 1))])
+    np.testing.assert_allclose(y.item(), 2.0 ** (66 / p), rtol=1e-5)
+    np.testing.assert_allclose(exact(dx), 2.0 ** (66 / p) / 8, rtol=1e-4)
+
+
 # p infinite
 
 
@@ -395,16 +403,19 @@ def test_composed(ndim: int, p: float, dtype: mx.Dtype):
     check_composed(fixed(lp_pool, g, p), x, assert_all_close)
 
 
-def test_euclidean_norms_have_kernels_on_the_cpu():
+def test_exponents_2_and_3_have_kernels_on_the_cpu():
     window = make_window("lp_pool2d", 2, 3, 2, 0, 1, ceil_mode=False)
 
-    def has_kernel(dtype: mx.Dtype) -> bool:
+    def has_kernel(p: float, dtype: mx.Dtype = mx.float32) -> bool:
         x = mx.ones((1, 7, 8, 2)).astype(dtype, mx.cpu)
-        return _ext.l2_pool(x, window, mx.cpu) is not None
+        return _ext.lp_pool(x, p, window, mx.cpu) is not None
 
-    assert [has_kernel(t) for t in (mx.float32, mx.float64, mx.int32)] == [1, 1, 0]
-    with mlx_pooling.composed():
-        assert not has_kernel(mx.float32)
+    assert [has_kernel(p) for p in (1, 1.5, 2, 3, 4)] == [0, 0, 1, 1, 0]
+    for p in (2, 3):
+        assert has_kernel(p, mx.float64)
+        assert not has_kernel(p, mx.int32)
+        with mlx_pooling.composed():
+            assert not has_kernel(p)
 
 
 def test_composed_uses_no_primitive_of_ours():
@@ -413,7 +424,7 @@ def test_composed_uses_no_primitive_of_ours():
         f = fixed(lp_op(2), p, 3, 2)
         with mlx_pooling.composed():
             outputs = [f(x), mx.grad(power_sum(f, 2))(x)]
-        assert not [name for name, _ in graph_nodes(*outputs) if "Pool" in name]
+        assert not our_primitives(*outputs)
 
 
 # Errors
@@ -478,6 +489,7 @@ def test_repr():
     assert shown == (
         "LPPool2d(norm_type=1.5, kernel_size=(3, 3), stride=(2, 2), ceil_mode=True)"
     )
+    assert "norm_type=1.23456789," in repr(layer("LP", 1)(1.23456789, 3))
     assert repr(layer("LP", 1)(2, 3)) == (
         "LPPool1d(norm_type=2, kernel_size=(3,), stride=(3,))"
     )

@@ -1,8 +1,13 @@
 """Large poolings share the threads of the CPU kernels, also when several Python threads
-pool at once, each on a stream of its own."""
+pool at once, each on a stream of its own; what the environment sets."""
 
 from __future__ import annotations
 
+import ast
+import os
+import platform
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import mlx.core as mx
@@ -45,3 +50,102 @@ def test_several_streams_at_once(name: str):
             ):
                 for a, b in zip(got, alone, strict=True):
                     np.testing.assert_array_equal(a, b)
+
+
+def run_alone(code: str, **environment: str) -> str:
+    """What a fresh interpreter prints, without the settings of this one."""
+    others = {k: v for k, v in os.environ.items() if not k.startswith("MLX_POOLING_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**others, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def settings_with(variable: str, value: str) -> dict[str, str]:
+    code = "from mlx_pooling import _ext; print(_ext.cpu_settings())"
+    shown = run_alone(code, **{f"MLX_POOLING_{variable}": value})
+    return {name: str(found) for name, found in ast.literal_eval(shown).items()}
+
+
+ISAS = ["baseline", "avx2"] if platform.machine() == "x86_64" else ["baseline"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        *[("NUM_THREADS", n) for n in ("1", "5")],
+        *[("CACHE_BYTES", n) for n in ("0", "12345")],
+        *[("ISA", isa) for isa in ISAS],
+    ],
+)
+def test_environment_variables(variable: str, value: str):
+    assert settings_with(variable, value)[variable] == value
+
+
+@pytest.mark.parametrize("value", ["", "0", "-3", "many"])
+def test_a_number_of_threads_that_is_none_is_the_default(value: str):
+    default = settings_with("CACHE_BYTES", "0")["NUM_THREADS"]
+    assert settings_with("NUM_THREADS", value)["NUM_THREADS"] == default
+
+
+# Memory that the process may still ask for, in MB.
+LIMITED = """
+import re
+import resource
+import mlx.core as mx
+import mlx_pooling as mp
+mx.set_default_device(mx.cpu)
+mx.set_cache_limit(0)
+def limit(megabytes):
+    status = open("/proc/self/status").read()
+    used = int(re.search(r"VmSize:\\s+(\\d+)", status)[1]) << 10
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), -1))
+"""
+ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="limits as Linux has them"
+)
+
+
+@ON_LINUX
+def test_fewer_threads_than_asked_for():
+    """As where the system gives no more: here, no memory for their stacks."""
+    code = """
+x = mx.random.normal((8, 64, 64, 64))
+expected = mx.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+expected = sum(expected[:, i : i + 64, j : j + 64] for i in range(3) for j in range(3))
+mx.eval(x, expected)
+limit(200)
+for _ in range(2):
+    y = mp.avg_pool2d(x, 3, 1, 1, divisor_override=1)
+    assert mx.allclose(y, expected, atol=1e-4)
+print("done")
+"""
+    assert run_alone(LIMITED + code, MLX_POOLING_NUM_THREADS="400") == "done\n"
+
+
+@ON_LINUX
+@pytest.mark.parametrize("megabytes", [20, 80, 100])
+def test_no_memory_is_an_error_and_the_next_pooling_works(megabytes: int):
+    """For the output, or for what a kernel keeps in between."""
+    code = f"""
+x = mx.random.normal((1, 16, 128, 128, 64))
+small = mx.ones((1, 8, 8, 8, 64))
+mx.eval(x, mp.avg_pool3d(small, 9, 1, 4))
+limit({megabytes})
+try:
+    mx.eval(mp.avg_pool3d(x, 9, 1, 4))
+except (MemoryError, RuntimeError) as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+mx.eval(mp.avg_pool3d(small, 9, 1, 4))
+"""
+    shown = run_alone(
+        LIMITED + code,
+        MLX_POOLING_NUM_THREADS="1",
+        MALLOC_MMAP_THRESHOLD_="100000",
+        MALLOC_ARENA_MAX="1",
+    )
+    assert "bad_alloc" in shown

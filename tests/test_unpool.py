@@ -30,11 +30,12 @@ from support import (
     exact,
     fixed,
     geometry,
-    graph_nodes,
     jvp,
     max_op,
     max_pool,
+    our_primitives,
     power_sum,
+    short_name,
     unpool_op,
     vjp,
 )
@@ -44,10 +45,6 @@ DTYPES = (mx.bool_, *INTEGERS, *FLOATS, mx.complex64)
 INDEX_DTYPES = INTEGERS
 
 NO_INDEX = reference.NO_INDEX
-
-
-def short_name(dtype: mx.Dtype) -> str:
-    return str(dtype).removeprefix("mlx.core.")
 
 
 def unpool(x: mx.array, indices: mx.array, size: tuple[int, ...]) -> mx.array:
@@ -663,7 +660,7 @@ def test_composed_uses_no_primitive_of_ours():
     f = fixed(unpool_op(2), indices, 2)
     with mlx_pooling.composed():
         outputs = [f(x), mx.grad(power_sum(f, 2))(x)]
-    assert not [name for name, _ in graph_nodes(*outputs) if "ool" in name]
+    assert not our_primitives(*outputs)
 
 
 # Errors
@@ -701,19 +698,24 @@ def test_indices_that_are_not_integers(dtype: mx.Dtype):
         assert "indices" in message
 
 
+def test_a_default_output_size_out_of_range():
+    x, indices = mx.ones((1, 1, 1)), mx.zeros((1, 1, 1), mx.uint32)
+    expected = (
+        "'output_size' must be 1 to 2 along spatial axis 0 but would be -2, which"
+    )
+    for message in errors_of(1, x, indices, 2, stride=5, padding=2):
+        assert message.startswith(expected)
+
+
 @pytest.mark.parametrize(
     "bad",
-    [8.0, "8", (8,) * 5, (), (8.0, 10.0), ("8", 10), (True, 10), (1, 2, 8, 10, 3)],
+    [
+        *[8.0, "8", (8,) * 5, (), (8.0, 10.0), ("8", 10), (True, 10), (1, 2, 8, 10, 3)],
+        *[(6, 10), (10, 10), (8, 12), (-8, 10), (8, 2**40)],
+    ],
     ids=repr,
 )
-def test_output_sizes_of_the_wrong_form(bad):
-    x, indices = inputs(2)
-    for message in errors_of(2, x, indices, output_size=bad):
-        assert "'output_size'" in message
-
-
-@pytest.mark.parametrize("bad", [(6, 10), (10, 10), (8, 12), (-8, 10), (8, 2**40)])
-def test_output_sizes_out_of_range(bad):
+def test_output_sizes_of_the_wrong_form_or_out_of_range(bad):
     x, indices = inputs(2)
     for message in errors_of(2, x, indices, output_size=bad):
         assert "'output_size'" in message

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cmath>
 #include <limits>
 
 #include "cpu/compare.h"
 #include "cpu/kernels.h"
+#include "cpu/roots.h"
 #include "cpu/vec.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -23,8 +23,9 @@ class Average {
   MLX_POOLING_INLINE Vec<Term, L> terms(Vec<Term, L> elements) const {
     if constexpr (is_quantized<T>) {
       return elements - zero_point_;
-    } else if constexpr (is_squared<T>) {
-      return elements * elements;
+    } else if constexpr (is_power<T>) {
+      auto square = elements * elements;
+      return T::exponent == 2 ? square : square * elements;
     } else {
       return elements;
     }
@@ -35,8 +36,8 @@ class Average {
   result(Vec<Term, L> sum, Divisor divisor) const {
     if constexpr (is_quantized<T>) {
       return quantized<L>(sum, divisor);
-    } else if constexpr (is_squared<T>) {
-      return root<L>(sum / divisor);
+    } else if constexpr (is_power<T>) {
+      return root<T::exponent, Term, L>(sum / divisor);
     } else if constexpr (std::is_floating_point_v<Term>) {
       return sum / divisor;
     } else {
@@ -45,18 +46,6 @@ class Average {
   }
 
  private:
-  template <int L>
-  MLX_POOLING_INLINE static Vec<Term, L> root(Vec<Term, L> square) {
-    if constexpr (L == 1) {
-      return std::sqrt(square);
-    } else {
-      for (int i = 0; i < L; ++i) {
-        square[i] = std::sqrt(square[i]);
-      }
-      return square;
-    }
-  }
-
   // Rounded after each step, and to an integer at last, ties to even: its bits
   // are the lowest of those of a float that is so large.
   template <int L>
@@ -66,21 +55,12 @@ class Average {
     constexpr float kRounding = 0x1.8p23f;
     const auto least = broadcast<float, L>(Limits::min());
     const auto most = broadcast<float, L>(Limits::max());
-    Vec<float, L> average = as_float<L>(sum) * (1 / divisor);
+    Vec<float, L> average = converted<float, L>(sum) * (1 / divisor);
     average =
         larger<float, L>(average + static_cast<float>(zero_point_), least);
     average = chosen<L>(average < most, average, most);
     return bits_as<Vec<Term, L>>(average + kRounding) -
         bits_as<Term>(kRounding);
-  }
-
-  template <int L>
-  MLX_POOLING_INLINE static Vec<float, L> as_float(Vec<Term, L> v) {
-    if constexpr (L == 1) {
-      return static_cast<float>(v);
-    } else {
-      return __builtin_convertvector(v, Vec<float, L>);
-    }
   }
 
   Term zero_point_; // of quantized elements

@@ -40,7 +40,7 @@ void reduce(const AvgTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void avg_pool(const AvgTask& task, int64_t begin, int64_t end) {
-  with_averaged_type(task.dtype, task.squared, [&]<typename T>(T) {
+  with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
       reduce<T, L>(task, begin, end);
     });

@@ -92,7 +92,7 @@ void reduce(const AvgTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void avg_side_by_side(const AvgTask& task, int64_t begin, int64_t end) {
-  with_averaged_type(task.dtype, task.squared, [&]<typename T>(T) {
+  with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     reduce<kGroupLanes<T>, T>(task, begin, end);
   });
 }

@@ -5,7 +5,7 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
-  with_averaged_type(task.dtype, task.squared, [&]<typename T>(T) {
+  with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
     Sweep<AvgEnds<T>> sweep(task.links, task.channels, ends);
     for (auto unit = begin; unit < end; ++unit) {
@@ -15,7 +15,7 @@ void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
 }
 
 void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end) {
-  with_averaged_type(task.dtype, task.squared, [&]<typename T>(T) {
+  with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
     RowByRow<AvgEnds<T>>(task.links, task.channels, ends)
         .run(*task.tiling, begin, end);

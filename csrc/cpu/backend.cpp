@@ -58,7 +58,7 @@ bool has_stages(const cpu::MaxTask& max) {
 bool has_stages(const cpu::AvgTask& avg) {
   using Val = mx::Dtype::Val;
   bool stores_sums = avg.dtype == Val::float32 || avg.dtype == Val::float64;
-  return stores_sums && avg.divisor.is_uniform && !avg.squared;
+  return stores_sums && avg.divisor.is_uniform && avg.exponent == 1;
 }
 
 void leave_for_later(cpu::MaxTask&) {}
@@ -353,10 +353,13 @@ class CpuBackend : public Backend {
     average(geometry, x, {.zero_point = zero_point}, y, stream);
   }
 
-  void
-  l2_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
-      const override {
-    average(geometry, x, {.squared = true}, y, stream);
+  void lp_pool(
+      const Geometry& geometry,
+      const array& x,
+      int exponent,
+      array& y,
+      Stream stream) const override {
+    average(geometry, x, {.exponent = exponent}, y, stream);
   }
 
   void avg_pool_grad(
@@ -368,7 +371,7 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g, false), true,
-          0, false};
+          0, 1};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
@@ -391,7 +394,7 @@ class CpuBackend : public Backend {
  private:
   struct Special {
     int32_t zero_point = 0;
-    bool squared = false;
+    int exponent = 1;
   };
 
   void average(
@@ -404,8 +407,8 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y),
-          cpu::Divisor(g, special.squared), false, special.zero_point,
-          special.squared};
+          cpu::Divisor(g, special.exponent > 1), false, special.zero_point,
+          special.exponent};
       // Elements of 8 bits are summed as others of 32 are.
       auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
       auto& kernels = cpu::kernels();

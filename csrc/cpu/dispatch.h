@@ -43,12 +43,22 @@ void with_summed_type(Val dtype, Visit visit) {
   }
 }
 
-// The types that averages are of.
+template <int N, typename Visit>
+void with_power_type(Val dtype, Visit visit) {
+  return dtype == Val::float64 ? visit(Power<double, N>{})
+                               : visit(Power<float, N>{});
+}
+
+// The types that averages are of, or norms of an exponent other than 1.
 template <typename Visit>
-void with_averaged_type(Val dtype, bool squared, Visit visit) {
-  if (squared) {
-    return dtype == Val::float64 ? visit(Squared<double>{})
-                                 : visit(Squared<float>{});
+void with_averaged_type(Val dtype, int exponent, Visit visit) {
+  switch (exponent) {
+    case 2:
+      return with_power_type<2>(dtype, visit);
+    case 3:
+      return with_power_type<3>(dtype, visit);
+    default:
+      break;
   }
   switch (dtype) {
     case Val::int8:

@@ -51,7 +51,7 @@ struct AvgTask : Task {
   Divisor divisor;
   bool adjoint;       // divide what comes from a window, not what goes to it
   int32_t zero_point; // of elements of 8 bits, which are quantized
-  bool squared;       // sum the squares of float32 or float64, give the root
+  int exponent;       // other than 1, of float32 or float64: of a norm
 };
 
 // A kernel goes through positions [begin, end), or units [begin, end) of the
@@ -60,6 +60,7 @@ template <typename T>
 using Kernel = void(const T& task, int64_t begin, int64_t end);
 
 struct Kernels {
+  const char* isa;
   Kernel<MaxTask>* max_pool;
   Kernel<MaxTask>* max_pool_scatter;
   Kernel<MaxTask>* max_scatter_column_by_column;
@@ -117,6 +118,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<AvgTask> avg_sweep;                    \
   int bytes_side_by_side();                     \
   inline constexpr Kernels kernels{             \
+      #isa,                                     \
       max_pool,                                 \
       max_pool_scatter,                         \
       max_scatter_column_by_column,             \

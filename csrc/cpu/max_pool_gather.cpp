@@ -86,15 +86,6 @@ class TapPositions {
     }
   }
 
-  template <typename To, int L, typename V>
-  MLX_POOLING_INLINE static Vec<To, L> converted(V v) {
-    if constexpr (L == 1) {
-      return static_cast<To>(v);
-    } else {
-      return __builtin_convertvector(v, Vec<To, L>);
-    }
-  }
-
   uint32_t kernel_height_;
   uint32_t kernel_width_;
   int64_t per_tap_;

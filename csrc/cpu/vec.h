@@ -73,10 +73,11 @@ template <typename Integer>
 struct Quantized {
   Integer integer;
 };
-// One of a window whose norm is computed.
-template <typename Float>
-struct Squared {
-  Float root;
+// One whose powers a window's norm sums.
+template <typename Float, int N>
+struct Power {
+  static constexpr int exponent = N;
+  Float base;
 };
 
 template <typename T>
@@ -87,7 +88,7 @@ template <typename T>
 inline constexpr bool is_quantized = requires(T element) { element.integer; };
 
 template <typename T>
-inline constexpr bool is_squared = requires(T element) { element.root; };
+inline constexpr bool is_power = requires { T::exponent; };
 
 template <typename T>
 struct ArithmeticOf {
@@ -100,8 +101,8 @@ struct ArithmeticOf {
           std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>>;
 };
 
-template <typename Float>
-struct ArithmeticOf<Squared<Float>> {
+template <typename Float, int N>
+struct ArithmeticOf<Power<Float, N>> {
   using type = Float;
 };
 
@@ -183,11 +184,18 @@ MLX_POOLING_INLINE int64_t narrowed(Vec<uint32_t, 8> v, uint8_t) {
 #endif
 
 template <typename To, int L, typename V>
+MLX_POOLING_INLINE Vec<To, L> converted(V v) {
+  if constexpr (L == 1) {
+    return static_cast<To>(v);
+  } else {
+    return __builtin_convertvector(v, Vec<To, L>);
+  }
+}
+
+template <typename To, int L, typename V>
 MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
   using Resized = Vec<To, L>;
-  if constexpr (L == 1) {
-    return static_cast<To>(integers);
-  } else if constexpr (sizeof(To) == 4 && requires { widened(integers); }) {
+  if constexpr (L > 1 && sizeof(To) == 4 && requires { widened(integers); }) {
     return bits_as<Resized>(widened(integers));
   } else if constexpr (
       sizeof(To) == 2 && std::is_same_v<V, Vec<uint8_t, L>> &&
@@ -198,7 +206,7 @@ MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
                        }) {
     return bits_as<Resized>(narrowed(integers, To{}));
   } else {
-    return __builtin_convertvector(integers, Resized);
+    return converted<To, L>(integers);
   }
 }
 

@@ -1,4 +1,4 @@
-"""Power averages: kernels of their own for exponent 2, or out of averages."""
+"""Power averages: kernels of their own for exponents 2 and 3, or out of averages."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def lp_pool(
         return _ext.max_pool(mx.abs(x, stream=stream), window, stream).astype(
             dtype, stream
         )
-    norm = _ext.l2_pool(x, window, stream) if norm_type == 2 else None
+    norm = _ext.lp_pool(x, norm_type, window, stream)
     if norm is not None:
         return norm.astype(dtype, stream)
     mean = _ext.avg_pool(_power(x, norm_type, stream), window, stream)
-    total = mx.multiply(mean, math.prod(window.kernel_size), stream=stream)
+    taps = float(math.prod(window.kernel_size))
+    total = mx.multiply(mean, taps, stream=stream)
     return _with_flat_zero(total, 1 / norm_type, stream).astype(dtype, stream)
 
 

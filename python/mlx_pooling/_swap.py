@@ -90,7 +90,10 @@ class Swap:
         swapped = [self.visit(child, f"{path}.{i}") for i, child in enumerate(node)]
         if all(new is old for new, old in zip(swapped, node, strict=True)):
             return node
-        return tuple.__new__(type(node), swapped)  # serves named tuples as well
+        copy = tuple.__new__(type(node), swapped)  # serves named tuples as well
+        if hasattr(node, "__dict__"):
+            vars(copy).update(vars(node))
+        return copy
 
 
 def _name(layer: Module) -> str:

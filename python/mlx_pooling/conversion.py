@@ -40,9 +40,9 @@ def convert(model: Module, verbose: bool = False) -> Module:
     The model is changed in place, wherever MLX finds its submodules and in tuples;
     a layer used in several places stays one layer. Parameters, training mode,
     frozen keys and what else was set on a layer are kept. Left alone are subclasses,
-    layers whose internals were changed after construction, and layers which MLX does
-    not see either (in closures, class attributes, other objects). Functions that
-    ``mlx.core.compile`` has traced already keep the layers they were traced with.
+    layers whose internals were changed to what no constructor gives, and layers which
+    MLX does not see either (in closures, class attributes, other objects). Functions
+    that ``mlx.core.compile`` has traced already keep the layers they were traced with.
     Results are the same, and so are gradients where no maximum is tied.
 
     Args:

@@ -1017,8 +1017,7 @@ def lp_pool3d(
 
     Returns:
         array: Shape ``(N, D_out, H_out, W_out, C)`` (without ``N`` if ``x`` has none),
-            in
-        the dtype of ``x``; float32 for integers and bool.
+        in the dtype of ``x``; float32 for integers and bool.
 
     Raises:
         ValueError: For a ``norm_type`` that is not positive, a size of the wrong form

@@ -184,7 +184,8 @@ class _LPPool(_Pool):
 
     def _extra_repr(self) -> str:
         w = self._window
-        shown = f"norm_type={self._norm_type:g}, kernel_size={tuple(w.kernel_size)}, "
+        norm_type = repr(self._norm_type).removesuffix(".0")
+        shown = f"norm_type={norm_type}, kernel_size={tuple(w.kernel_size)}, "
         shown += f"stride={tuple(w.stride)}"
         return shown + (", ceil_mode=True" if w.ceil_mode else "")
 
