@@ -201,7 +201,7 @@ def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffi
 
 
 def offset_bytes(case: Case) -> int:
-    """Size of an offset, whose top value is not a tap (see DESIGN, section 1)."""
+    """Size of an offset, whose top value means that there is no tap."""
     taps = prod(case.kernel)
     return 1 if taps <= 255 else 2 if taps <= 65_535 else 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _speedup(which: str, result: Result, rival: str) -> float | None:
+    return result[which]["speedup"].get(rival)
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
@@ -56,16 +61,15 @@ def geometric_means(results: list[Result]) -> Means:
     }
     return {
         label: {
-            which: {rival: _mean_speedup(group, which, rival) for rival in RIVALS}
+            which: mean_speedups(
+                group,
+                RIVALS,
+                partial(_speedup, which),
+            )
             for which in PASSES
         }
         for label, group in groups.items()
     }
-
-
-def _mean_speedup(results: list[Result], which: str, rival: str) -> float | None:
-    speedups = [r[which]["speedup"].get(rival) for r in results]
-    return geometric_mean(s for s in speedups if s is not None)
 
 
 def table(which: str, results: list[Result], means: Means) -> Table:

@@ -1,4 +1,4 @@
-"""Pooling layers of real networks: the cases that every benchmark here measures."""
+"""Pooling layers of real networks: the cases that most benchmarks here measure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Case:
     """One pooling layer and the (N, *spatial, C) input it meets in its network."""
 
     name: str
-    op: str  # "max" or "avg"
+    op: str  # "max", "avg" or, of exponent 2, "l2"
     shape: tuple[int, ...]
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -54,10 +54,6 @@ class Case:
         flags["count_include_pad"] = " nopad"
         text = "/".join(_axes(size) for size in sizes)
         return f"{self.op} {text}" + "".join(flags[name] for name in self.extras)
-
-    @property
-    def input_text(self) -> str:
-        return "x".join(map(str, self.shape))
 
     def compulsory_bytes(
         self, out_shape: Iterable[int], itemsize: int

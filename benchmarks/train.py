@@ -20,6 +20,7 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 import mlx_pooling
 import numpy as np
+from command import add_device, new_parser, positive
 from measure import choose_device, describe
 from report import OURS, THEIRS
 from sklearn.datasets import load_digits
@@ -166,15 +167,11 @@ def plot(path: Path, title: str, both: dict[str, Training]) -> None:
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = new_parser(__doc__)
     parser.add_argument(
-        "--epochs", type=int, default=12, metavar="N", help="default: %(default)s"
+        "--epochs", type=positive, default=12, metavar="N", help="default: %(default)s"
     )
-    parser.add_argument(
-        "--device", choices=("cpu", "gpu"), help="default: the one MLX prefers"
-    )
+    add_device(parser)
     parser.add_argument(
         "--seed",
         type=int,
@@ -185,10 +182,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--plot", type=Path, metavar="PNG", help="draw the loss and accuracy curves"
     )
-    args = parser.parse_args()
-    if args.epochs < 1:
-        parser.error("--epochs must be at least 1")
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:

@@ -21,6 +21,10 @@ template <>
 inline bfloat least<bfloat>() {
   return bfloat(least<float>());
 }
+template <>
+inline bool least<bool>() {
+  return minimum;
+}
 
 template <typename T>
 bool beats(T v, T best) {

@@ -267,9 +267,12 @@ def digest() -> str:
             for name in ("max", "avg"):
                 pool = getattr(mlx_pooling, f"{name}_pool{len(shape) - 1}d")
                 y = pool(x, *window)
+                extra = (
+                    [pool(x, *window, return_indices=True)[1]] if name == "max" else []
+                )
                 dy = mx.random.normal(y.shape, key=mx.random.key(1)).astype(dtype)
                 dx = vjp(fixed(pool, *window), x, dy)
-                for a in (y, dx):
+                for a in (y, dx, *extra):
                     found.update(np.array(a.view(mx.uint8)).tobytes())
     return found.hexdigest()
 
@@ -302,11 +305,6 @@ def test_results_begin_where_a_cache_line_does(size: int, dtype: mx.Dtype):
         assert np.array(a, copy=False).ctypes.data % 64 == 0
 
 
-if __name__ == "__main__":
-    mx.set_default_device(mx.cpu)
-    print(digest())
-
-
 @pytest.mark.parametrize("channels", [1, 3, 40])
 def test_windows_that_all_lie_beyond_the_input(channels: int):
     """So many that work is divided between them alone."""
@@ -316,3 +314,8 @@ def test_windows_that_all_lie_beyond_the_input(channels: int):
     maximum = np.array(mlx_pooling.max_pool1d(x, **options))
     assert np.all(average[:, :3] == 1) and np.all(average[:, 5:] == 0)
     assert np.all(maximum[:, :5] == 1) and np.all(maximum[:, 5:] == -np.inf)
+
+
+if __name__ == "__main__":
+    mx.set_default_device(mx.cpu)
+    print(digest())

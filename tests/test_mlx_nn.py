@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from mlx.utils import tree_flatten
-from strategies import FINITE, Case, Data, cases, mlx_nn_geometries
+from strategies import Case, Data, cases, mlx_nn_geometries
 from support import (
     FLOATS,
     INTEGERS,
@@ -321,7 +321,3 @@ def test_ties_are_where_we_differ(ndim: int):
     first = np.zeros(x.shape)
     first.flat[0] = 1
     assert_same(ours, first)
-
-
-def test_all_finite_kinds_are_tried():
-    assert set(FINITE) == {"ties", "negative", "relu", "normal"}

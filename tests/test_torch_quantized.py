@@ -32,7 +32,7 @@ DTYPES = {
     "int32": (mx.int32, torch.qint32, torch.int32),
 }
 EACH_DTYPE = pytest.mark.parametrize("dtype", DTYPES)
-SCALES = (0.25, 1.5, 0.1, 1 / 3, 0.007, 71.3)
+SCALES = (0.25, 1.5, 0.1, 1 / 3, 0.007, 71.3, 2.0**-100, 2.0**100)
 # PyTorch fills vectors with whole multiples of this many channels.
 VECTOR = 8 if CPU == "AVX2" else 16
 LAYOUTS = ("contiguous", "channels last")

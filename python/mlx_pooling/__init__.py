@@ -1,4 +1,4 @@
-"""Max and average pooling for MLX with its own CPU and Metal kernels.
+"""Pooling for MLX with its own CPU and Metal kernels.
 
 Arrays are channels-last, ``(N, *spatial, C)`` or ``(*spatial, C)``. The layers
 replace those of ``mlx.nn``; the functions take PyTorch's arguments.

@@ -15,16 +15,19 @@ from pathlib import Path
 
 def installed() -> tuple[str, str]:
     """Return MLX's version and the tag of its nanobind internals (``"v22"``)."""
-    with _mlx_core().open("rb") as file:
+    core = _mlx_core()
+    if not any((core.parent / "lib").glob("libmlx.*")):
+        raise ImportError("mlx is installed without a backend")
+    with core.open("rb") as file:
         binary = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         tag = re.search(rb"nanobind_\w+_a\d+_(v\d+)", binary)
     return metadata.version("mlx"), tag.group(1).decode() if tag else "unknown"
 
 
 def _mlx_core() -> Path:
-    spec = util.find_spec("mlx.core")
+    spec = util.find_spec("mlx") and util.find_spec("mlx.core")
     if spec is None or spec.origin is None:
-        raise ImportError("mlx_pooling needs mlx: pip install mlx")
+        raise ImportError("mlx is not installed")
     return Path(spec.origin)
 
 

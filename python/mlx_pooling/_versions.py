@@ -6,21 +6,32 @@ one ends in an undefined symbol or in every call failing, so look before.
 
 from __future__ import annotations
 
+import sys
+
 from . import _abi
 from ._built_against import MLX_VERSION, NANOBIND_TAG
+
+# MLX keeps its library in a package of its own for each backend but Metal's.
+_MLX = "mlx" if sys.platform == "darwin" else "mlx[cpu]"
+_INSTALL = f"fix with: pip install '{_MLX}=={MLX_VERSION}'"
 
 
 def check() -> None:
     """Raise ImportError unless the installed MLX is the one of the build."""
-    version, tag = _abi.installed()
+    try:
+        version, tag = _abi.installed()
+    except ImportError as error:
+        raise ImportError(
+            f"mlx_pooling was built against mlx {MLX_VERSION} but {error}; {_INSTALL}"
+        ) from None
     if version != MLX_VERSION:
         raise ImportError(
             f"mlx_pooling was built against mlx {MLX_VERSION} but mlx {version} is "
-            f"installed; fix with: pip install mlx=={MLX_VERSION}"
+            f"installed; {_INSTALL}"
         )
     if tag != NANOBIND_TAG:
         raise ImportError(
             f"mlx_pooling was built with nanobind internals {NANOBIND_TAG} but the "
-            f"installed mlx {version} uses {tag}; fix with: pip install "
-            "--force-reinstall --no-cache-dir --no-binary mlx-pooling mlx-pooling"
+            f"installed mlx {version} uses {tag}; fix by building it again, in its "
+            "source: pip install --force-reinstall --no-cache-dir ."
         )

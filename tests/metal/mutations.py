@@ -418,7 +418,7 @@ MUTATIONS = {
 }
 
 TESTS = (
-    "tests/test_survey_bugs.py",
+    "tests/test_known_bugs.py",
     "tests/test_quantized.py",
     "tests/test_indices.py",
     "tests/test_layout.py",

@@ -39,7 +39,7 @@ RUNS = {
         "or max_pool_of_any_geometry",
     ),
     "backward": Run(
-        ("test_gradients.py", "test_transforms.py", "test_survey_bugs.py"),
+        ("test_gradients.py", "test_transforms.py", "test_known_bugs.py"),
         # on_host/ has 64-bit indices in arrays that are small.
         leaving_out="more_than_2_to_the_31_elements or long_thin",
     ),

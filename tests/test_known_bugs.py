@@ -1,7 +1,5 @@
-"""Bugs that users of other libraries met, each under its number in the survey.
-
-Numbers 24, 27 and 30 are about adaptive pooling and unpooling.
-"""
+"""Bugs that users of other libraries met; those of adaptive pooling and unpooling are
+beside the rest of these."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def check_avg(g: reference.Geometry, channels: int = 3, **options) -> None:
     )
 
 
-def test_bug_01_no_ceil_window_lies_wholly_outside():
+def test_no_ceil_window_lies_wholly_outside():
     x = line(1, 2, 3)
     y = max_op(1)(x, 2, 2, 1, ceil_mode=True)  # a third would start at 3
     assert flat(y) == [1, 3]
@@ -94,7 +92,7 @@ def test_bug_01_no_ceil_window_lies_wholly_outside():
                 assert set(flat(y)) == {1.0}
 
 
-def test_bug_02_no_ceil_average_divides_by_zero():
+def test_no_ceil_average_divides_by_zero():
     for size, kernel, stride in itertools.product(
         range(1, 9), range(1, 5), range(1, 6)
     ):
@@ -110,7 +108,7 @@ def test_bug_02_no_ceil_average_divides_by_zero():
                     np.testing.assert_allclose(exact(f(x)), 1, rtol=1e-6)
 
 
-def test_bug_03_the_overhang_of_ceil_is_not_counted():
+def test_the_overhang_of_ceil_is_not_counted():
     f = fixed(avg_op(1), 2, 2, ceil_mode=True)
     x = line(1, 1, 1, 1, 1)
     assert flat(f(x)) == [1, 1, 1]
@@ -122,13 +120,13 @@ def test_bug_03_the_overhang_of_ceil_is_not_counted():
 
 
 @pytest.mark.parametrize("size", range(3, 9))
-def test_bug_04_ceil_average_is_the_same_on_every_device(size: int):
+def test_ceil_average_is_the_same_on_every_device(size: int):
     for kernel, stride, padding in itertools.product((2, 3), (1, 2, 3), (0, 1)):
         g = geometry((size, size + 1), kernel, stride, padding, ceil_mode=True)
         check_avg(g)
 
 
-def test_bug_05_ceil_output_shape_with_kernel_1_and_stride_2():
+def test_ceil_output_shape_with_kernel_1_and_stride_2():
     for size in range(1, 10):
         for pool in (max_op, avg_op):
             y = pool(1)(mx.zeros((1, size, 1)), 1, 2, ceil_mode=True)
@@ -136,14 +134,14 @@ def test_bug_05_ceil_output_shape_with_kernel_1_and_stride_2():
             assert y.shape == (1, (size + 1) // 2, 1)
 
 
-def test_bug_06_padding_is_not_bound_by_half_the_kernel():
+def test_padding_is_not_bound_by_half_the_kernel():
     for kernel, dilation, padding in ((3, 2, 2), (2, 3, 3), (2, 1, 2), (1, 1, 3)):
         check_max(geometry((6, 7), kernel, 1, padding, dilation))
         check_avg(geometry((6, 7), kernel, 1, padding, dilation))
 
 
 @POOLS
-def test_bug_07_dilation_larger_than_the_input(pool):
+def test_dilation_larger_than_the_input(pool):
     x = line(1, 2, 3)
     with pytest.raises(ValueError):
         pool(1)(x, 2, 1, dilation=5)
@@ -154,7 +152,7 @@ def test_bug_07_dilation_larger_than_the_input(pool):
 
 
 @POOLS
-def test_bug_08_huge_dilation(pool):
+def test_huge_dilation(pool):
     start = time.process_time()
     x = mx.arange(1.0, 9.0).reshape(1, 8, 1)
     f = fixed(pool(1), 2, 1, 2**30, dilation=2**30 + 3)
@@ -170,19 +168,19 @@ def test_bug_08_huge_dilation(pool):
 
 @POOLS
 @pytest.mark.parametrize("stride", [0, (0, 2), (2, 0), -1])
-def test_bug_09_stride_0(pool, stride):
+def test_stride_0(pool, stride):
     with pytest.raises(ValueError, match="'stride' must be positive"):
         pool(2)(mx.ones((1, 4, 4, 1)), 2, stride)
 
 
 @POOLS
-def test_bug_10_input_smaller_than_the_kernel(pool):
+def test_input_smaller_than_the_kernel(pool):
     for shape in ((1, 1, 4, 2), (1, 4, 1, 2), (4, 1, 2)):
         with pytest.raises(ValueError, match="'kernel_size'"):
             pool(2)(mx.ones(shape), 2)
 
 
-def test_bug_11_count_include_pad_with_ceil_mode():
+def test_count_include_pad_with_ceil_mode():
     for include in (True, False):
         for padding in (((0, 1),), ((1, 0),), ((2, 1),)):
             for size in range(3, 9):
@@ -190,7 +188,7 @@ def test_bug_11_count_include_pad_with_ceil_mode():
                 check_avg(g, count_include_pad=include)
 
 
-def test_bug_12_asymmetric_padding_goes_to_its_own_end():
+def test_asymmetric_padding_goes_to_its_own_end():
     x = line(1, 2, 3, 4)
     assert flat(max_op(1)(x, 2, 2, ((1, 1),))) == [1, 3, 4]
     assert flat(max_op(1)(x, 2, 2, ((2, 0),))) == [-np.inf, 2, 4]
@@ -203,14 +201,14 @@ def test_bug_12_asymmetric_padding_goes_to_its_own_end():
         check_avg(geometry((5, 6), 3, 2, pairs))
 
 
-def test_bug_13_divisor_override_without_counting_padding():
+def test_divisor_override_without_counting_padding():
     f = fixed(avg_op(1), 3, 2, 1, count_include_pad=False, divisor_override=2)
     x = line(1, 2, 3, 4)
     assert flat(f(x)) == [1.5, 4.5]
     assert flat(gradient(f, x)) == [0.5, 1, 0.5, 0.5]
 
 
-def test_bug_14_each_parameter_counts_in_a_kernel_cache():
+def test_each_parameter_counts_in_a_kernel_cache():
     """Calls alike but for one parameter, one after the other, on one shape."""
     common = {"kernel": (3, 2), "stride": (2, 1), "padding": 1, "dilation": 1}
     changes = (
@@ -239,7 +237,7 @@ def test_bug_14_each_parameter_counts_in_a_kernel_cache():
 
 @pytest.mark.parametrize("channels", [1, 3, 4, 5, 8, 16, 17])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
-def test_bug_15_a_nan_at_any_tap_and_in_any_lane(dtype: mx.Dtype, channels: int):
+def test_a_nan_at_any_tap_and_in_any_lane(dtype: mx.Dtype, channels: int):
     base = np.arange(16 * channels, dtype=np.float32).reshape(1, 4, 4, channels) % 7
     for row, column, channel in itertools.product(range(4), range(4), range(channels)):
         if channels > 8 and channel % 5:
@@ -254,7 +252,7 @@ def test_bug_15_a_nan_at_any_tap_and_in_any_lane(dtype: mx.Dtype, channels: int)
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
-def test_bug_16_windows_of_nan_or_minus_infinity_only(value: float):
+def test_windows_of_nan_or_minus_infinity_only(value: float):
     x = mx.full((2, 6, 6, 3), value)
     _, indices = max_op(2)(x, 3, 2, 1, return_indices=True)
     assert exact(indices).max() < 36
@@ -265,7 +263,7 @@ def test_bug_16_windows_of_nan_or_minus_infinity_only(value: float):
     assert_same(dx, reference.scatter(np.ones(indices.shape), found.indices, (6, 6)))
 
 
-def test_bug_17_gradient_at_ties_after_relu():
+def test_gradient_at_ties_after_relu():
     x = mx.zeros((1, 4, 4, 2))
     dx = gradient(lambda x: max_op(2)(mx.maximum(x, 0), 2), x - 1)
     assert_same(dx, np.zeros(x.shape))
@@ -276,7 +274,7 @@ def test_bug_17_gradient_at_ties_after_relu():
 
 
 @pytest.mark.parametrize("kernel", [3, 13, 32, 99])
-def test_bug_18_averages_do_not_inherit_from_earlier_windows(kernel: int):
+def test_averages_do_not_inherit_from_earlier_windows(kernel: int):
     values = np.full((1, 200, 200, 1), 1e-3, np.float32)
     values[0, 20, 20] = 1e8
     values[0, 60, 60] = np.nan
@@ -293,7 +291,7 @@ def test_bug_18_averages_do_not_inherit_from_earlier_windows(kernel: int):
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
-def test_bug_19_half_precision_accumulates_in_float32(dtype: mx.Dtype):
+def test_half_precision_accumulates_in_float32(dtype: mx.Dtype):
     x = mx.full(
         (1, 64, 64, 3), 3.0, dtype
     )  # 12288 taps' worth overflows bfloat16's 8 bits
@@ -325,7 +323,7 @@ def memory() -> int:
 
 
 @pytest.mark.skipif(memory() < 7 * 2**30, reason="needs 7 GiB of memory")
-def test_bug_20_more_than_2_to_the_31_elements():
+def test_more_than_2_to_the_31_elements():
     rows, columns, channels = 2**16 + 8, 2**12, 8
     values = np.zeros((1, rows, columns, channels), np.uint8)
     marks = ((0, 0, 0), (rows // 2, 9, 3), (rows - 1, columns - 1, 7))
@@ -346,7 +344,7 @@ def test_bug_20_more_than_2_to_the_31_elements():
 
 
 @POOLS
-def test_bug_21_long_thin_shapes_and_many_channels(pool):
+def test_long_thin_shapes_and_many_channels(pool):
     f = fixed(pool(2), 1, 1)
     for shape in (
         (1, 2**18, 1, 1),
@@ -365,7 +363,7 @@ def test_bug_21_long_thin_shapes_and_many_channels(pool):
 
 @pytest.mark.parametrize("padding", [1, ((1, 0), (0, 2)), ((3, 3), (2, 1))])
 @pytest.mark.parametrize("stride", [1, 2, 3])
-def test_bug_22_average_backward_with_padding(stride: int, padding):
+def test_average_backward_with_padding(stride: int, padding):
     for include in (True, False):
         for channels in (1, 4, 8, 11):
             g = geometry((7, 8), 3, stride, padding)
@@ -373,7 +371,7 @@ def test_bug_22_average_backward_with_padding(stride: int, padding):
 
 
 @pytest.mark.parametrize("dilation", [2, 3, (1, 3), (4, 2)])
-def test_bug_23_dilation_with_channels_last(dilation):
+def test_dilation_with_channels_last(dilation):
     for stride, padding, channels in itertools.product((1, 2, 3), (0, 2), (1, 8, 11)):
         g = geometry((11, 12), 3, stride, padding, dilation)
         check_max(g, "ties", channels)
@@ -381,7 +379,7 @@ def test_bug_23_dilation_with_channels_last(dilation):
 
 
 @POOLS
-def test_bug_25_strided_input_and_expanded_cotangent(pool):
+def test_strided_input_and_expanded_cotangent(pool):
     x = Data("normal", 0).array((2, 8, 6, 10), mx.float32)
     views = (x[:, ::2], x.transpose(0, 2, 1, 3), x[..., 1::2], x[:, ::-1, ::-1])
     for view in views:
@@ -400,7 +398,7 @@ def test_bug_25_strided_input_and_expanded_cotangent(pool):
 
 
 @POOLS
-def test_bug_26_empty_batch_and_its_double_gradient(pool):
+def test_empty_batch_and_its_double_gradient(pool):
     x = mx.zeros((0, 6, 6, 3))
     f = power_sum(fixed(pool(2), 2), 2)
     second = mx.grad(lambda x: (mx.grad(f)(x) ** 2).sum())
@@ -415,7 +413,7 @@ def test_bug_26_empty_batch_and_its_double_gradient(pool):
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, mx.bool_], ids=str)
-def test_bug_28_padding_of_integers_never_wins(dtype: mx.Dtype):
+def test_padding_of_integers_never_wins(dtype: mx.Dtype):
     low, high = False, True
     if dtype != mx.bool_:
         low, high = mx.iinfo(dtype).min, mx.iinfo(dtype).max
@@ -432,7 +430,7 @@ def test_bug_28_padding_of_integers_never_wins(dtype: mx.Dtype):
     assert y.item() == pytest.approx(float(high), rel=1e-6)
 
 
-def test_bug_29_complex_input():
+def test_complex_input():
     x = mx.array([1 + 2j, 3 - 4j]).reshape(1, 2, 1)
     with pytest.raises(ValueError, match="complex"):
         max_op(1)(x, 2)
@@ -440,7 +438,7 @@ def test_bug_29_complex_input():
 
 
 @POOLS
-def test_bug_31_vmap_of_jvp_of_vjp(pool):
+def test_vmap_of_jvp_of_vjp(pool):
     """Only some of the three arguments mapped, over differing axes."""
     f = fixed(pool(2), 3, 2, 1)
     x = Data("ties", 0).array((2, 6, 6, 3), mx.float32)
@@ -463,7 +461,7 @@ def test_bug_31_vmap_of_jvp_of_vjp(pool):
 
 
 @POOLS
-def test_bug_32_backward_is_deterministic(pool):
+def test_backward_is_deterministic(pool):
     x = mx.random.normal((2, 64, 64, 16), key=mx.random.key(0))
     f = fixed(pool(2), 5, 1, 2)
     dy = mx.random.normal(x.shape, key=mx.random.key(1))
@@ -475,7 +473,7 @@ def test_bug_32_backward_is_deterministic(pool):
 
 @POOLS
 @pytest.mark.parametrize("ndim", [1, 2, 3])
-def test_bug_33_gradients_of_higher_order(pool, ndim: int):
+def test_gradients_of_higher_order(pool, ndim: int):
     """Of sum(y**4), against finite differences of the next lower order."""
     x = mx.random.permutation(mx.arange(4**ndim), key=mx.random.key(0)).reshape(
         1, *(4,) * ndim, 1
@@ -492,7 +490,7 @@ def test_bug_33_gradients_of_higher_order(pool, ndim: int):
 
 @POOLS
 @pytest.mark.parametrize("ndim", [1, 2, 3])
-def test_bug_34_unbatched_input(pool, ndim: int):
+def test_unbatched_input(pool, ndim: int):
     x = Data("ties", 0).array((*(6, 7, 5)[:ndim], 3), mx.float32)
     f = fixed(pool(ndim), 3, 2, 1)
     assert_identical(f(x), f(x[None])[0])
