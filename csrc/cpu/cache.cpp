@@ -74,7 +74,8 @@ int64_t most_cached_bytes() {
     if (const char* given = std::getenv("MLX_POOLING_CACHE_BYTES")) {
       return static_cast<int64_t>(std::atoll(given));
     }
-    return stores_well_around_caches() ? system_bytes() : 0;
+    // A result shares them with what it is computed from.
+    return stores_well_around_caches() ? system_bytes() / 2 : 0;
   }();
   return bytes;
 }
