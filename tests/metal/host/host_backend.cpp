@@ -92,10 +92,13 @@ class HostBackend : public Backend {
     real_cpu_backend().quantized_avg_pool(geometry, x, zero_point, y, stream);
   }
 
-  void
-  l2_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
-      const override {
-    real_cpu_backend().l2_pool(geometry, x, y, stream);
+  void lp_pool(
+      const Geometry& geometry,
+      const array& x,
+      int exponent,
+      array& y,
+      Stream stream) const override {
+    real_cpu_backend().lp_pool(geometry, x, exponent, y, stream);
   }
 
   void avg_pool_grad(
