@@ -1,7 +1,6 @@
 #pragma once
 
-#include <stdexcept>
-
+#include "averaging.h"
 #include "geometry.h"
 #include "mlx/allocator.h"
 #include "mlx/array.h"
@@ -61,34 +60,12 @@ class Backend {
       array& dx,
       Stream stream) const = 0;
 
-  virtual void
-  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
-      const = 0;
-
-  // Whether there are quantized_avg_pool and lp_pool, else composed.
-  virtual bool has_special_averages() const {
-    return false;
-  }
-
-  // Of int8 or uint8.
-  virtual void quantized_avg_pool(
+  virtual void avg_pool(
       const Geometry& geometry,
       const array& x,
-      int32_t zero_point,
+      Averaging averaging,
       array& y,
-      Stream stream) const {
-    throw std::logic_error("[mlx_pooling] Quantized averages are composed.");
-  }
-
-  // Of float32 or float64, and exponent 2 or 3.
-  virtual void lp_pool(
-      const Geometry& geometry,
-      const array& x,
-      int exponent,
-      array& y,
-      Stream stream) const {
-    throw std::logic_error("[mlx_pooling] Norms are composed.");
-  }
+      Stream stream) const = 0;
 
   virtual void avg_pool_grad(
       const Geometry& geometry,

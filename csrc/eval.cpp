@@ -84,20 +84,20 @@ void MaxUnpoolGrad::run(
 void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& x = inputs[0];
   auto geometry = geometry_of_parts(window_, x.shape(), x.dtype());
-  on.avg_pool(geometry, x, outputs[0], stream());
+  on.avg_pool(geometry, x, {}, outputs[0], stream());
 }
 
 void QuantizedAvgPool::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& x = inputs[0];
   Geometry geometry(window_, x.shape());
-  on.quantized_avg_pool(geometry, x, zero_point_, outputs[0], stream());
+  on.avg_pool(geometry, x, {.zero_point = zero_point_}, outputs[0], stream());
 }
 
 void LpPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& x = inputs[0];
   Geometry geometry(window_, x.shape());
-  on.lp_pool(geometry, x, exponent_, outputs[0], stream());
+  on.avg_pool(geometry, x, {.exponent = exponent_}, outputs[0], stream());
 }
 
 void AvgPoolGrad::run(

@@ -23,17 +23,12 @@ bool composes(mx::Stream s) {
   return composed_on_this_thread || !has_kernels(s.device);
 }
 
-bool has_special_averages(mx::Stream s) {
-  return s.device == mx::Device::cpu && !composes(s) &&
-      cpu_backend().has_special_averages();
-}
-
 // Whether there is a kernel, which sums the steps from the zero point in int32.
 bool averages_quantized(const array& x, const Window& window, mx::Stream s) {
   constexpr int64_t kLargestStep = 255;
   constexpr int64_t kLargestSum = std::numeric_limits<int32_t>::max();
   bool is_known = x.dtype() == mx::int8 || x.dtype() == mx::uint8;
-  return is_known && has_special_averages(s) &&
+  return is_known && !composes(s) &&
       window.taps() <= kLargestSum / kLargestStep;
 }
 
@@ -299,7 +294,7 @@ std::optional<array> lp_pool(
   check(x, window, s);
   bool is_known = (x.dtype() == mx::float32 || x.dtype() == mx::float64) &&
       (exponent == 2 || exponent == 3);
-  if (!is_known || !has_special_averages(s)) {
+  if (!is_known || composes(s)) {
     return std::nullopt;
   }
   auto pool = [&](const array& x) -> std::vector<array> {

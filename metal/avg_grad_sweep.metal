@@ -17,7 +17,7 @@ template <typename From, typename To, typename Index, int V, int TW>
   A total[TW][V] = {};
   Cover<Index> by_w = sweep.w.first;
   for (Index w = sweep.w.windows.first; w < sweep.w.windows.last; ++w) {
-    const A share = own_share<A>(along_w, by_w, at.first);
+    const float share = own_share(along_w, by_w, at.first);
     const Pack<From, V> cotangent = load<V>(from + swept_window(p, sweep, w));
     Cover<Index> by_input = by_w;
     for (int t = 0; t < TW; ++t) {
@@ -30,9 +30,8 @@ template <typename From, typename To, typename Index, int V, int TW>
     by_w = in_next_window(along_w, by_w);
   }
 
-  const A divisor = common_divisor<A>(p) *
-      own_divisor<A>(axis_d<Index>(p), at.d) *
-      own_divisor<A>(axis_h<Index>(p), at.h);
+  const float divisor = common_divisor(p) *
+      own_divisor(axis_d<Index>(p), at.d) * own_divisor(axis_h<Index>(p), at.h);
   device To* own = dx + own_element(p.x, at);
   for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     for (int i = 0; i < V; ++i) {

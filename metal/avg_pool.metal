@@ -1,4 +1,4 @@
-#include "divisor.h"
+#include "average.h"
 #include "windows.h"
 
 // A thread computes TH x TW neighbouring outputs for V channels, summing each
@@ -9,7 +9,7 @@ template <typename T, typename Index, int V, int TH, int TW>
     device T* y [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using A = typename Accumulator<T>::type;
+  using A = typename Sum<T>::type;
   const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
   const device T* from = x + tile.first;
@@ -23,7 +23,7 @@ template <typename T, typename Index, int V, int TH, int TW>
         for (int u = 0; u < TH; ++u) {
           const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
           for (int i = 0; kh >= 0 && i < V; ++i) {
-            column[u][i] += A(v.v[i]);
+            column[u][i] += term<A>(p, v.v[i]);
           }
         }
       }
@@ -38,18 +38,17 @@ template <typename T, typename Index, int V, int TH, int TW>
     }
   }
 
-  const A divisor_d = own_divisor<A>(axis_d<Index>(p), at.d);
+  const float divisor_d = own_divisor(axis_d<Index>(p), at.d);
   device T* own = y + own_element(p.y, at);
   for (int u = 0; u < TH && has_row(p, at, u); ++u) {
-    const A divisor_h = own_divisor<A>(axis_h<Index>(p), at.h + u);
+    const float divisor_h = own_divisor(axis_h<Index>(p), at.h + u);
     for (int t = 0; t < TW && has_column(p, at, t); ++t) {
-      const A divisor_w = own_divisor<A>(axis_w<Index>(p), at.first + t);
-      const A divisor =
-          common_divisor<A>(p) * divisor_d * divisor_h * divisor_w;
-      for (int i = 0; i < V; ++i) {
-        total[u][t][i] /= divisor;
-      }
-      store<V>(own + neighbour<Index>(p.y, u, t), rounded<T, V>(total[u][t]));
+      const float divisor_w = own_divisor(axis_w<Index>(p), at.first + t);
+      const float divisor =
+          window_divisor(p, divisor_d * divisor_h * divisor_w);
+      store<V>(
+          own + neighbour<Index>(p.y, u, t),
+          averages<T, V>(p, total[u][t], divisor));
     }
   }
 }

@@ -1,15 +1,15 @@
-#include "divisor.h"
+#include "average.h"
 #include "runs.h"
 #include "windows.h"
 
 // Adds up the taps of one row of TW windows.
 template <int C, int TW, int K, int S, int D, typename T, typename A>
-void add_row(thread A* row, const thread T* run) {
+void add_row(constant PoolParams& p, thread A* row, const thread T* run) {
   MLX_POOLING_UNROLL
   for (int kw = 0; kw < K; ++kw) {
     MLX_POOLING_UNROLL
     for (int i = 0; i < TW * C; ++i) {
-      row[i] += A(run[(i / C * S + kw * D) * C + i % C]);
+      row[i] += term<A>(p, run[(i / C * S + kw * D) * C + i % C]);
     }
   }
 }
@@ -31,7 +31,7 @@ template <
     device T* y [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using A = typename Accumulator<T>::type;
+  using A = typename Sum<T>::type;
   const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
   const int N = count * C;
@@ -42,14 +42,18 @@ template <
   const device T* from = x + tile.windows.first;
 
   A total[TH][TW * C] = {};
-  T run[N] = {}; // 0 where there is no input
+  T run[N];
+  MLX_POOLING_UNROLL
+  for (int i = 0; i < N; ++i) {
+    run[i] = blank<T>(p); // where there is no input
+  }
   for (Index kd = taps_d.first; kd < taps_d.last; ++kd) {
     for (Index r = rows.first; r < rows.last; ++r) {
       load_run<V, N>(
           run, from + run_at(p, tile, kd, r), columns.first * C,
           columns.last * C);
       A row[TW * C] = {};
-      add_row<C, TW, K, S, D>(row, run);
+      add_row<C, TW, K, S, D>(p, row, run);
       MLX_POOLING_UNROLL
       for (int u = 0; u < TH; ++u) {
         const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
@@ -62,21 +66,21 @@ template <
   }
 
   const int windows = own_columns<TW>(p, at);
-  const A divisor_d = own_divisor<A>(axis_d<Index>(p), at.d);
+  const float divisor_d = own_divisor(axis_d<Index>(p), at.d);
   device T* own = y + own_element(p.y, at);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
     if (has_row(p, at, u)) {
-      const A divisor_h = own_divisor<A>(axis_h<Index>(p), at.h + u);
+      const float divisor_h = own_divisor(axis_h<Index>(p), at.h + u);
       T means[TW * C];
       MLX_POOLING_UNROLL
       for (int t = 0; t < TW; ++t) {
-        const A divisor_w = own_divisor<A>(axis_w<Index>(p), at.first + t);
-        const A divisor =
-            common_divisor<A>(p) * divisor_d * divisor_h * divisor_w;
+        const float divisor_w = own_divisor(axis_w<Index>(p), at.first + t);
+        const float divisor =
+            window_divisor(p, divisor_d * divisor_h * divisor_w);
         MLX_POOLING_UNROLL
         for (int i = t * C; i < (t + 1) * C; ++i) {
-          means[i] = T(total[u][i] / divisor);
+          means[i] = average<T>(p, total[u][i], divisor);
         }
       }
       store_run<V, TW * C>(

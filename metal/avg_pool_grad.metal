@@ -24,11 +24,11 @@ template <typename T, typename Index, int V, int TW>
     Cover<Index> by_d = tile.d.first;
     for (Index d = tile.d.windows.first; d < tile.d.windows.last; ++d) {
       const bool has_d = tap_of(along_d, by_d) >= 0;
-      const A share_d = own_share<A>(along_d, by_d, at.d);
+      const float share_d = own_share(along_d, by_d, at.d);
       Cover<Index> by_h = tile.h.first;
       for (Index h = tile.h.windows.first; h < tile.h.windows.last; ++h) {
         if (has_d && tap_of(along_h, by_h) >= 0) {
-          const A share = share_d * own_share<A>(along_h, by_h, at.h);
+          const float share = share_d * own_share(along_h, by_h, at.h);
           const Pack<T, V> cotangent =
               load<V>(from + output_at(p, tile, d, h, w));
           for (int i = 0; i < V; ++i) {
@@ -39,7 +39,7 @@ template <typename T, typename Index, int V, int TW>
       }
       by_d = in_next_window(along_d, by_d);
     }
-    const A share_w = own_share<A>(along_w, by_w, at.first);
+    const float share_w = own_share(along_w, by_w, at.first);
     Cover<Index> by_input = by_w;
     for (int t = 0; t < TW; ++t) {
       const bool covered = tap_of(along_w, by_input) >= 0;
@@ -54,7 +54,7 @@ template <typename T, typename Index, int V, int TW>
   device T* own = dx + own_element(p.x, at);
   for (int t = 0; t < TW && has_column(p, at, t); ++t) {
     for (int i = 0; i < V; ++i) {
-      total[t][i] /= common_divisor<A>(p);
+      total[t][i] /= common_divisor(p);
     }
     store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
   }

@@ -25,11 +25,11 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
   Cover<Index> by_d = tile.d.first;
   for (Index d = tile.d.windows.first; d < tile.d.windows.last; ++d) {
     const bool has_d = tap_of(along_d, by_d) >= 0;
-    const A share_d = own_share<A>(along_d, by_d, at.d);
+    const float share_d = own_share(along_d, by_d, at.d);
     Cover<Index> by_h = tile.h.first;
     for (Index h = tile.h.windows.first; h < tile.h.windows.last; ++h) {
       if (has_d && tap_of(along_h, by_h) >= 0) {
-        const A share = share_d * own_share<A>(along_h, by_h, at.h);
+        const float share = share_d * own_share(along_h, by_h, at.h);
         load_run<R, WINDOWS * C>(
             cotangents, from + output_at(p, tile, d, h, first), 0, windows * C);
         MLX_POOLING_UNROLL
@@ -46,7 +46,7 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
   Cover<Index> by_w = tile.w.first;
   MLX_POOLING_UNROLL
   for (int w = 0; w < WINDOWS; ++w) {
-    const A share_w = own_share<A>(along_w, by_w, at.first);
+    const float share_w = own_share(along_w, by_w, at.first);
     Cover<Index> by_input = by_w;
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
@@ -63,7 +63,7 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
   T sums[TW * C];
   MLX_POOLING_UNROLL
   for (int i = 0; i < TW * C; ++i) {
-    sums[i] = T(total[i] / common_divisor<A>(p));
+    sums[i] = T(total[i] / common_divisor(p));
   }
   store_run<V, TW * C>(
       dx + own_element(p.x, at), sums, own_columns<TW>(p, at) * C);

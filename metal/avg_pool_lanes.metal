@@ -1,4 +1,4 @@
-#include "divisor.h"
+#include "average.h"
 #include "lanes.h"
 
 // avg_pool of few outputs: L lanes share the taps of one, for V channels. They
@@ -10,21 +10,21 @@ template <typename From, typename To, typename Index, int V, int L>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
-  using A = typename Accumulator<From>::type;
+  using A = typename Sum<From>::type;
   const Share<Index> own = lane_share<Index, V, L>(p, thread_at, lane);
   A total[V] = {};
   if (from_slices) {
     const Index slices = own.is_idle ? Index(0) : Index(p.slices);
     const device From* from = x + slice_element(p, own);
     for (Index slice = own.number; slice < slices; slice += L) {
-      add_column<V>(total, from + other_slice(p, slice));
+      add_column<V>(p, total, from + other_slice(p, slice));
     }
   } else {
     const Walk<Index> walk = own_walk<Index, L>(p, own);
     const device From* from = x + walk.window.first;
     Tap<Index> tap = tap_number<Index>(walk.taps.first, walk.count);
     for (Index n = walk.taps.first; n < walk.taps.last; n += L) {
-      add_column<V>(total, from + tap_element(p, walk.window, tap));
+      add_column<V>(p, total, from + tap_element(p, walk.window, tap));
       tap = advanced(tap, walk.step, walk.count);
     }
   }
@@ -35,13 +35,11 @@ template <typename From, typename To, typename Index, int V, int L>
     }
   }
   if (stores(own)) {
-    const A divisor = common_divisor<A>(p) *
-        own_divisor<A>(axis_d<Index>(p), own.at.d) *
-        own_divisor<A>(axis_h<Index>(p), own.at.h) *
-        own_divisor<A>(axis_w<Index>(p), own.at.first);
-    for (int i = 0; i < V; ++i) {
-      total[i] /= divisor;
-    }
-    store<V>(y + slice_element(p, own), rounded<To, V>(total));
+    const float counted = own_divisor(axis_d<Index>(p), own.at.d) *
+        own_divisor(axis_h<Index>(p), own.at.h) *
+        own_divisor(axis_w<Index>(p), own.at.first);
+    store<V>(
+        y + slice_element(p, own),
+        averages<To, V>(p, total, window_divisor(p, counted)));
   }
 }

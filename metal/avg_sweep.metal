@@ -1,16 +1,16 @@
-#include "divisor.h"
+#include "average.h"
 #include "sweep.h"
 
 // From the seam on backwards.
 template <int V, typename T, typename A, typename Index>
 void add_before(
+    constant PoolParams& p,
     thread A* total,
     const device T* x,
-    constant PoolParams& p,
     Sweep<Index> sweep,
     Range<Index> columns) {
   for (Index j = columns.last - 1; j >= columns.first; --j) {
-    add_column<V>(total, x + swept_element(p, sweep, j));
+    add_column<V>(p, total, x + swept_element(p, sweep, j));
   }
 }
 
@@ -22,26 +22,25 @@ template <typename From, typename To, typename Index, int V, int TW>
     device To* y [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using A = typename Accumulator<From>::type;
+  using A = typename Sum<From>::type;
   const int N = TW * V > kKeptElements ? kKeptElements / V : TW;
   const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
   const device From* from = x + sweep.first;
   device To* own = y + own_element(p.y, at);
-  const A divisor_of_row = common_divisor<A>(p) *
-      own_divisor<A>(axis_d<Index>(p), at.d) *
-      own_divisor<A>(axis_h<Index>(p), at.h);
+  const float divisor_of_row =
+      own_divisor(axis_d<Index>(p), at.d) * own_divisor(axis_h<Index>(p), at.h);
 
   A before[N][V];
   A after[V] = {};
   for (int first = 0; first < TW && has_column(p, at, first); first += N) {
     A total[V] = {};
     add_before<V>(
-        total, from, p, sweep, columns_before<Index, TW>(sweep, first + N, TW));
+        p, total, from, sweep, columns_before<Index, TW>(sweep, first + N, TW));
     MLX_POOLING_UNROLL
     for (int i = N - 1; i >= 0; --i) {
       add_before<V>(
-          total, from, p, sweep,
+          p, total, from, sweep,
           columns_before<Index, TW>(sweep, first + i, first + i + 1));
       for (int k = 0; k < V; ++k) {
         before[i][k] = total[k];
@@ -55,14 +54,16 @@ template <typename From, typename To, typename Index, int V, int TW>
       }
       const Range<Index> columns = columns_after<Index, TW>(sweep, t);
       for (Index j = columns.first; j < columns.last; ++j) {
-        add_column<V>(after, from + swept_element(p, sweep, j));
+        add_column<V>(p, after, from + swept_element(p, sweep, j));
       }
-      const A divisor =
-          divisor_of_row * own_divisor<A>(axis_w<Index>(p), at.first + t);
       for (int k = 0; k < V; ++k) {
-        before[i][k] = (before[i][k] + after[k]) / divisor;
+        before[i][k] += after[k];
       }
-      store<V>(own + neighbour<Index>(p.y, 0, t), rounded<To, V>(before[i]));
+      const float counted =
+          divisor_of_row * own_divisor(axis_w<Index>(p), at.first + t);
+      store<V>(
+          own + neighbour<Index>(p.y, 0, t),
+          averages<To, V>(p, before[i], window_divisor(p, counted)));
     }
   }
 }

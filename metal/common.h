@@ -17,23 +17,26 @@ constant int stride_w [[function_constant(5)]];
 constant int dilation_d [[function_constant(6)]];
 constant int dilation_h [[function_constant(7)]];
 constant int dilation_w [[function_constant(8)]];
+// Of norms: what elements are raised to, and the root of sums; else 1.
+constant int power [[function_constant(9)]];
+constant int root [[function_constant(10)]];
 // Some window leaves the input along D or H.
-constant bool clip_rows [[function_constant(9)]];
+constant bool clip_rows [[function_constant(11)]];
 // Some tile of windows leaves the input along W.
-constant bool clip_columns [[function_constant(10)]];
-constant bool with_offsets [[function_constant(11)]];
-constant bool with_values [[function_constant(12)]];
-constant bool uniform_divisor [[function_constant(13)]];
-constant bool count_include_pad [[function_constant(14)]];
-constant bool minimum [[function_constant(15)]];
+constant bool clip_columns [[function_constant(12)]];
+constant bool with_offsets [[function_constant(13)]];
+constant bool with_values [[function_constant(14)]];
+constant bool uniform_divisor [[function_constant(15)]];
+constant bool count_include_pad [[function_constant(16)]];
+constant bool minimum [[function_constant(17)]];
 // Windows along an axis share it out among them (Axis::adaptive).
-constant bool adaptive_d [[function_constant(16)]];
-constant bool adaptive_h [[function_constant(17)]];
-constant bool adaptive_w [[function_constant(18)]];
+constant bool adaptive_d [[function_constant(18)]];
+constant bool adaptive_h [[function_constant(19)]];
+constant bool adaptive_w [[function_constant(20)]];
 // A pass of several takes taps from the one before, or leaves some to the next.
-constant bool with_taps [[function_constant(19)]];
+constant bool with_taps [[function_constant(21)]];
 // Slices of windows are put together.
-constant bool from_slices [[function_constant(20)]];
+constant bool from_slices [[function_constant(22)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \
@@ -74,14 +77,6 @@ template <>
 struct Accumulator<bfloat> {
   using type = float;
 };
-
-template <int V, typename T, typename A>
-void add_column(thread A* total, const device T* from) {
-  const Pack<T, V> v = load<V>(from);
-  for (int i = 0; i < V; ++i) {
-    total[i] += A(v.v[i]);
-  }
-}
 
 // Sums, rounded once.
 template <typename T, int V, typename A>

@@ -19,21 +19,20 @@ Index counted_taps(Axis<Index> axis, Index start, Index taps) {
 }
 
 // That factor; 1 where all windows have the same divisor.
-template <typename A, typename Index>
-A own_divisor(Axis<Index> axis, Index start, Index taps) {
-  return uniform_divisor ? A(1) : A(counted_taps(axis, start, taps));
+template <typename Index>
+float own_divisor(Axis<Index> axis, Index start, Index taps) {
+  return uniform_divisor ? 1.0f : float(counted_taps(axis, start, taps));
 }
 
 // Of window o.
-template <typename A, typename Index>
-A own_divisor(Axis<Index> axis, Index o) {
+template <typename Index>
+float own_divisor(Axis<Index> axis, Index o) {
   const Index start = window_start(axis, o);
   const Index taps = axis.adaptive ? adaptive_taps(axis, o, start) : axis.taps;
-  return own_divisor<A>(axis, start, taps);
+  return own_divisor(axis, start, taps);
 }
 
 // The divisor that all windows have, or else 1.
-template <typename A>
-A common_divisor(constant PoolParams& p) {
-  return uniform_divisor ? A(p.divisor) : A(1);
+inline float common_divisor(constant PoolParams& p) {
+  return uniform_divisor ? p.divisor : 1.0f;
 }

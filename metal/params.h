@@ -41,7 +41,10 @@ struct PoolParams {
   int64_t column_taps;    // that a pass counts for one column
   int64_t slices;         // that windows are cut into
   int64_t slice_elements; // of all outputs
-  float divisor;          // of every window, where they all have the same
+  // Of every window, where they all have the same; else, of a norm, the taps of
+  // a whole window.
+  float divisor;
+  int zero_point; // of quantized elements
 };
 
 } // namespace mlx_pooling

@@ -334,32 +334,30 @@ class CpuBackend : public Backend {
         });
   }
 
-  void
-  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
-      const override {
-    average(geometry, x, {}, y, stream);
-  }
-
-  bool has_special_averages() const override {
-    return true;
-  }
-
-  void quantized_avg_pool(
+  void avg_pool(
       const Geometry& geometry,
       const array& x,
-      int32_t zero_point,
+      Averaging averaging,
       array& y,
       Stream stream) const override {
-    average(geometry, x, {.zero_point = zero_point}, y, stream);
-  }
-
-  void lp_pool(
-      const Geometry& geometry,
-      const array& x,
-      int exponent,
-      array& y,
-      Stream stream) const override {
-    average(geometry, x, {.exponent = exponent}, y, stream);
+    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
+      auto g = cpu::folded(geometry);
+      cpu::AvgTask avg{
+          task(cpu::Links::windows(g), g, x, y),
+          cpu::Divisor(g, averaging.exponent > 1), false, averaging.zero_point,
+          averaging.exponent};
+      // Elements of 8 bits are summed as others of 32 are.
+      auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
+      auto& kernels = cpu::kernels();
+      reduce(
+          avg, g, lane, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+          {.walk = kernels.avg_pool,
+           .side_by_side = kernels.avg_side_by_side,
+           .along_rows = kernels.avg_along_rows,
+           .column_by_column = kernels.avg_column_by_column,
+           .row_by_row = kernels.avg_row_by_row,
+           .sweep = kernels.avg_sweep});
+    });
   }
 
   void avg_pool_grad(
@@ -392,37 +390,6 @@ class CpuBackend : public Backend {
   }
 
  private:
-  struct Special {
-    int32_t zero_point = 0;
-    int exponent = 1;
-  };
-
-  void average(
-      const Geometry& geometry,
-      const array& x,
-      Special special,
-      array& y,
-      Stream stream) const {
-    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
-      auto g = cpu::folded(geometry);
-      cpu::AvgTask avg{
-          task(cpu::Links::windows(g), g, x, y),
-          cpu::Divisor(g, special.exponent > 1), false, special.zero_point,
-          special.exponent};
-      // Elements of 8 bits are summed as others of 32 are.
-      auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
-      auto& kernels = cpu::kernels();
-      reduce(
-          avg, g, lane, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
-          {.walk = kernels.avg_pool,
-           .side_by_side = kernels.avg_side_by_side,
-           .along_rows = kernels.avg_along_rows,
-           .column_by_column = kernels.avg_column_by_column,
-           .row_by_row = kernels.avg_row_by_row,
-           .sweep = kernels.avg_sweep});
-    });
-  }
-
   template <typename Work>
   void submit(Stream stream, Work work) const {
     if (at_once_) {

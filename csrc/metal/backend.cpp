@@ -92,11 +92,14 @@ class MetalBackend : public Backend {
         {&indices, &dy, &dx}, stream);
   }
 
-  void
-  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
-      const override {
-    run(metal::plan_avg_pool(geometry, operand(x), operand(y)), {&x, &y},
-        stream);
+  void avg_pool(
+      const Geometry& geometry,
+      const array& x,
+      Averaging averaging,
+      array& y,
+      Stream stream) const override {
+    run(metal::plan_avg_pool(geometry, operand(x), averaging, operand(y)),
+        {&x, &y}, stream);
   }
 
   void avg_pool_grad(

@@ -8,6 +8,7 @@ set(shader_files
     covers.h
     divisor.h
     shares.h
+    average.h
     best.h
     sweep.h
     runs.h

@@ -122,9 +122,10 @@ Plan plan_max_lanes(
   return plan;
 }
 
-Plan plan_avg_lanes(const Geometry& g, Split split, Operand x, Operand y) {
+Plan plan_avg_lanes(
+    const Geometry& g, Split split, Operand x, Averaging averaging, Operand y) {
   Plan plan;
-  Operand sums{sum_dtype(y.dtype)};
+  Operand sums{average_sum_dtype(y.dtype)};
   if (split.slices > 1) {
     plan.temporaries.push_back({sums.dtype, slices_shape(g, split.slices)});
   }
@@ -132,16 +133,18 @@ Plan plan_avg_lanes(const Geometry& g, Split split, Operand x, Operand y) {
     bool is_last = step.reads_slices || split.slices == 1;
     auto from = step.reads_slices ? sums : x;
     auto to = is_last ? y : sums;
-    auto width = vector_width(g.channels, {from, to});
+    auto width = vector_width(g.channels, summed(from, to));
     auto launch = step_launch(
         "avg_pool_lanes", {type_name(from.dtype), type_name(to.dtype)}, g, step,
         width,
         {{step.reads_slices ? kFirstTemporary : 0},
          {is_last ? 1 : kFirstTemporary, Access::write}});
-    launch.params.divisor = 1;
-    set(launch, Constant::uniform_divisor, true);
+    set_no_divisor(launch);
+    if (!step.reads_slices) {
+      set_terms(launch, averaging);
+    }
     if (is_last) {
-      set_divisor(launch, g);
+      set_averages(launch, g, averaging);
     }
     add(plan, std::move(launch), g, step, width);
   }

@@ -16,6 +16,7 @@ Plan plan_max_lanes(
     Operand y,
     const Operand* offsets);
 
-Plan plan_avg_lanes(const Geometry& g, Split split, Operand x, Operand y);
+Plan plan_avg_lanes(
+    const Geometry& g, Split split, Operand x, Averaging averaging, Operand y);
 
 } // namespace mlx_pooling::metal

@@ -21,6 +21,8 @@ enum class Constant : uint8_t {
   dilation_d,
   dilation_h,
   dilation_w,
+  power,
+  root,
   clip_rows, // from here on bool, before int
   clip_columns,
   with_offsets,
@@ -35,7 +37,7 @@ enum class Constant : uint8_t {
   from_slices,
 };
 
-inline constexpr int kConstants = 21;
+inline constexpr int kConstants = 23;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);

@@ -145,6 +145,18 @@ mx::Dtype sum_dtype(mx::Dtype dtype) {
   return mx::issubdtype(dtype, mx::inexact) ? mx::float32 : dtype;
 }
 
+mx::Dtype average_sum_dtype(mx::Dtype dtype) {
+  return mx::size_of(dtype) == 1 ? mx::int32 : sum_dtype(dtype);
+}
+
+std::vector<Operand> summed(Operand from, Operand to) {
+  std::vector<Operand> operands{from, to};
+  if (mx::size_of(from.dtype) == 1 || mx::size_of(to.dtype) == 1) {
+    operands.push_back({mx::float16});
+  }
+  return operands;
+}
+
 int full_width(const std::vector<Operand>& operands) {
   int64_t width = 16;
   for (auto& operand : operands) {
@@ -238,6 +250,31 @@ void set_divisor(Launch& launch, const Geometry& g) {
   launch.params.divisor = static_cast<float>(divisor);
   set(launch, Constant::uniform_divisor, uniform);
   set(launch, Constant::count_include_pad, g.count_include_pad);
+}
+
+void set_no_divisor(Launch& launch) {
+  launch.params.divisor = 1;
+  set(launch, Constant::uniform_divisor, true);
+}
+
+void set_terms(Launch& launch, Averaging averaging) {
+  launch.constants[static_cast<int>(Constant::power)] = averaging.exponent;
+  launch.params.zero_point = averaging.zero_point;
+}
+
+void set_averages(Launch& launch, const Geometry& g, Averaging averaging) {
+  launch.constants[static_cast<int>(Constant::root)] = averaging.exponent;
+  launch.params.zero_point = averaging.zero_point;
+  set_divisor(launch, g);
+  if (averaging.exponent > 1) {
+    float whole = 1;
+    for (auto& axis : g.axes) {
+      whole *= static_cast<float>(axis.kernel);
+    }
+    bool uniform =
+        launch.constants[static_cast<int>(Constant::uniform_divisor)];
+    launch.params.divisor = uniform ? 1 : whole;
+  }
 }
 
 } // namespace mlx_pooling::metal

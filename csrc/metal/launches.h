@@ -45,6 +45,13 @@ const char* index_type(const Geometry& g, int tile, int64_t reach);
 // complex64.
 mlx::core::Dtype sum_dtype(mlx::core::Dtype dtype);
 
+// What an average of that leaves in them.
+mlx::core::Dtype average_sum_dtype(mlx::core::Dtype dtype);
+
+// Operands of a launch that sums: vectors of bytes are no longer than those of
+// 16-bit floats, since sums are as long as theirs.
+std::vector<Operand> summed(Operand from, Operand to);
+
 // The most elements, a power of two, that 16 bytes of every operand have.
 int full_width(const std::vector<Operand>& operands);
 
@@ -62,6 +69,14 @@ void set(Launch& launch, Constant constant, bool value);
 
 // Whether all windows have the same divisor, which `params` then carries.
 void set_divisor(Launch& launch, const Geometry& g);
+
+// Of a launch that only sums.
+void set_no_divisor(Launch& launch);
+
+// Of a launch that averages: how it reads x, if it does, and what it makes of
+// sums, if they are y.
+void set_terms(Launch& launch, Averaging averaging);
+void set_averages(Launch& launch, const Geometry& g, Averaging averaging);
 
 // Whether one of so many windows reaches outside the input: tiles may have
 // windows beyond the last output.

@@ -216,18 +216,21 @@ Plan plan_max_unpool_grad(const Geometry& g, Operand dx) {
   return plan;
 }
 
-Plan plan_avg_pool(const Geometry& g, Operand x, Operand y) {
-  auto width = vector_width(g.channels, {x, y});
+Plan plan_avg_pool(
+    const Geometry& g, Operand x, Averaging averaging, Operand y) {
+  auto operands = summed(x, y);
+  auto width = vector_width(g.channels, operands);
   if (auto split = window_split(g, width)) {
-    return plan_avg_lanes(g, *split, x, y);
+    return plan_avg_lanes(g, *split, x, averaging, y);
   }
   if (forward_way(g, width) != Way::direct) {
-    return plan_avg_sweeps(g, x, y);
+    return plan_avg_sweeps(g, x, averaging, y);
   }
   auto [kernel, channels, tile] =
-      over_windows_kernel("avg_pool", {type_name(x.dtype)}, g, {x, y});
+      over_windows_kernel("avg_pool", {type_name(x.dtype)}, g, operands);
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
-  set_divisor(launch, g);
+  set_terms(launch, averaging);
+  set_averages(launch, g, averaging);
   return {over_windows(std::move(launch), g, channels, tile), {}};
 }
 

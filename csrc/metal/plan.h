@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "averaging.h"
 #include "geometry.h"
 #include "metal/launch.h"
 #include "mlx/dtype.h"
@@ -48,7 +49,8 @@ Plan plan_max_unpool(const Geometry& geometry, Operand y);
 // The arguments are indices, dy and dx.
 Plan plan_max_unpool_grad(const Geometry& geometry, Operand dx);
 
-Plan plan_avg_pool(const Geometry& geometry, Operand x, Operand y);
+Plan plan_avg_pool(
+    const Geometry& geometry, Operand x, Averaging averaging, Operand y);
 
 Plan plan_avg_pool_grad(const Geometry& geometry, Operand dy, Operand dx);
 

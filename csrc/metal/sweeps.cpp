@@ -110,6 +110,7 @@ struct Sums {
   const char* kernel;
   bool is_forward;
   bool divides_last; // or else first
+  Averaging averaging;
 };
 
 void append_sums(
@@ -120,8 +121,8 @@ void append_sums(
   for (auto& pass : slab) {
     auto to = &pass == &slab.back()
         ? Numbered{1, y}
-        : temporaries.next(sum_dtype(y.dtype), pass.shape);
-    auto width = pass_width(pass, {from.operand, to.operand});
+        : temporaries.next(average_sum_dtype(y.dtype), pass.shape);
+    auto width = pass_width(pass, summed(from.operand, to.operand));
     auto strip = pass_strip(pass, width, sums.is_forward);
     auto kernel = sweep_kernel(
         sums.kernel,
@@ -130,10 +131,12 @@ void append_sums(
     auto launch = make_launch(
         kernel, pass.view,
         {{from.array}, {to.array, temporaries.access(pass)}});
-    launch.params.divisor = 1;
-    set(launch, Constant::uniform_divisor, true);
+    set_no_divisor(launch);
+    if (&pass == &slab.front()) {
+      set_terms(launch, sums.averaging);
+    }
     if (&pass == dividing) {
-      set_divisor(launch, pass.view);
+      set_averages(launch, pass.view, sums.averaging);
     }
     append(plan, over_strips(launch, pass, strip));
     from = to;
@@ -243,12 +246,17 @@ Plan plan_max_scatter_sweeps(
   return plan;
 }
 
-Plan plan_avg_sweeps(const Geometry& g, Operand x, Operand y) {
-  auto element = element_bytes(sum_dtype(y.dtype));
-  auto share = memory(g, x.dtype, nullptr) / 2;
+Plan plan_avg_sweeps(
+    const Geometry& g, Operand x, Averaging averaging, Operand y) {
+  auto sums = average_sum_dtype(y.dtype);
+  // Of quantized integers there will be no gradient.
+  bool is_quantized = element_bytes(y.dtype) == 1;
+  auto share =
+      is_quantized ? memory(g, sums, nullptr) : memory(g, x.dtype, nullptr) / 2;
   Plan plan;
-  for (auto& slab : forward_slabs(g, Order::from_depth, {element, share})) {
-    append_sums(plan, {"avg_sweep", true, true}, slab, x, y);
+  for (auto& slab :
+       forward_slabs(g, Order::from_depth, {element_bytes(sums), share})) {
+    append_sums(plan, {"avg_sweep", true, true, averaging}, slab, x, y);
   }
   return plan;
 }
@@ -258,7 +266,7 @@ Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx) {
   auto share = memory(g, dx.dtype, nullptr) / 2;
   Plan plan;
   for (auto& slab : backward_slabs(g, {element, share})) {
-    append_sums(plan, {"avg_grad_sweep", false, false}, slab, dy, dx);
+    append_sums(plan, {"avg_grad_sweep", false, false, {}}, slab, dy, dx);
   }
   return plan;
 }

@@ -16,7 +16,8 @@ Plan plan_max_sweeps(
 Plan plan_max_scatter_sweeps(
     const Geometry& g, Operand offsets, Operand dy, Operand dx);
 
-Plan plan_avg_sweeps(const Geometry& g, Operand x, Operand y);
+Plan plan_avg_sweeps(
+    const Geometry& g, Operand x, Averaging averaging, Operand y);
 
 Plan plan_avg_grad_sweeps(const Geometry& g, Operand dy, Operand dx);
 

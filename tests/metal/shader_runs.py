@@ -32,8 +32,7 @@ RUNS = {
     "forward": Run(
         ("test_forward.py", "test_indices.py", "test_layout.py", "test_quantized.py"),
         # Watched accesses are slow; on_host/ has windows as wide with fewer taps,
-        # and test_plans.py arrays as long. Of quantized integers only sums have
-        # shaders of their own.
+        # and test_plans.py arrays as long.
         leaving_out="about_the_limits_of_an_offset_type or long_thin "
         "or by_every_method or derivative_of_the_integers "
         "or max_pool_of_any_geometry",
@@ -45,13 +44,14 @@ RUNS = {
     ),
     "surface": Run(
         # Padding is numbers by the time that there is a shader.
-        ("test_adaptive.py", "test_min_pool.py", "test_unpool.py"),
+        ("test_adaptive.py", "test_lp_pool.py", "test_min_pool.py", "test_unpool.py"),
         leaving_out="a_long_plane or shared_out_among_threads",
     ),
     "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
     "any geometry, averages": Run((f"{AGREEMENT}::test_averages_of_any_geometry",)),
     "other windows": Run(("metal/on_host/test_other_windows.py",)),
+    "norms and quantized": Run(("metal/on_host/test_norms_and_quantized.py",)),
     "few channels": Run(("metal/on_host/test_flat.py",)),
     "few outputs": Run(("metal/on_host/test_lanes.py",)),
     "passes": Run(("metal/on_host/test_sweeps.py", "metal/on_host/test_traffic.py")),

@@ -41,7 +41,8 @@ ELEMENTS = {
     "float": 4,
 }
 FLOATS = ("half", "bfloat", "float")
-SUMMED = ("int", "long")  # besides floats, and only forward
+BYTES = ("uchar", "char")  # of quantized integers
+AVERAGED = (*FLOATS, *BYTES, "int", "long")  # forward; the last only summed
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
 WINDOW_TILES = ("1, 1", "1, 4", "2, 2", "2, 4")
@@ -66,6 +67,11 @@ def vectors(*sizes: int) -> list[int]:
     return [v for v in (1, 2, 4, 8, 16) if v * max(sizes) <= 16]
 
 
+def summed_vectors(*types: str) -> list[int]:
+    """Of bytes no longer ones than of halves, whose sums are as long."""
+    return vectors(*(max(ELEMENTS[t], 2) for t in types))
+
+
 def max_kernels(name: str, tiles: tuple[str, ...]) -> list[str]:
     return [
         f"{name}<{t}, {o}, {index}, {v}, {tile}>"
@@ -78,21 +84,25 @@ def avg_kernels(name: str, types: tuple[str, ...], tiles: tuple[str, ...]) -> li
     return [
         f"{name}<{t}, {index}, {v}, {tile}>"
         for t in types
-        for v, index, tile in product(vectors(ELEMENTS[t]), INDEX, tiles)
+        for v, index, tile in product(summed_vectors(t), INDEX, tiles)
     ]
 
 
-def passes(elements: Iterable[str]) -> list[tuple[str, str]]:
-    """What the passes of an operation read and write: sums are of floats."""
-    sums = {t: "float" if t in FLOATS else t for t in elements}
-    first = [(t, s) for t, s in sums.items()]
-    return sorted({*first, *((s, t) for t, s in first), *((t, t) for t in elements)})
+# What passes leave sums in.
+SUMS = {t: "float" if t in FLOATS else t for t in ELEMENTS}
+AVERAGE_SUMS = SUMS | dict.fromkeys(BYTES, "int")
+
+
+def passes(sums: dict[str, str]) -> list[tuple[str, str]]:
+    """What the passes of an operation read and write, of elements with such sums."""
+    first = sums.items()
+    return sorted({*first, *((s, t) for t, s in first), *((t, t) for t in sums)})
 
 
 def scatter_sweeps(name: str) -> list[str]:
     return [
         f"{name}<{a}, {b}, {o}, {index}, {v}, {strip}>"
-        for (a, b), o in product(passes(ELEMENTS), OFFSETS)
+        for (a, b), o in product(passes(SUMS), OFFSETS)
         for v, index, strip in product(
             vectors(ELEMENTS[a], ELEMENTS[b], OFFSETS[o]), INDEX, STRIPS
         )
@@ -104,8 +114,8 @@ def avg_sweeps(
 ) -> list[str]:
     return [
         f"{name}<{a}, {b}, {index}, {v}, {strip}>"
-        for a, b in passes(types)
-        for v, index, strip in product(vectors(ELEMENTS[a], ELEMENTS[b]), INDEX, strips)
+        for a, b in passes({t: AVERAGE_SUMS[t] for t in types})
+        for v, index, strip in product(summed_vectors(a, b), INDEX, strips)
     ]
 
 
@@ -148,8 +158,8 @@ FAMILIES = {
         "max_pool_scatter_flat", ELEMENTS, COVER_RUNS, OFFSETS
     ),
     "max_pool_lanes": max_kernels("max_pool_lanes", LANES),
-    "avg_pool_lanes": avg_sweeps("avg_pool_lanes", (*FLOATS, *SUMMED), LANES),
-    "avg_pool_flat": flat_kernels("avg_pool_flat", (*FLOATS, *SUMMED), WINDOW_RUNS),
+    "avg_pool_lanes": avg_sweeps("avg_pool_lanes", AVERAGED, LANES),
+    "avg_pool_flat": flat_kernels("avg_pool_flat", AVERAGED, WINDOW_RUNS),
     "avg_pool_grad_flat": flat_kernels("avg_pool_grad_flat", FLOATS, COVER_RUNS),
     "max_sweep": max_kernels("max_sweep", STRIPS),
     "max_pool_scatter": max_kernels("max_pool_scatter", COVER_TILES),
@@ -163,8 +173,8 @@ FAMILIES = {
         name: [f"{name}<{t}, {index}>" for t, index in product(WORDS, INDEX)]
         for name in ("unpool_place", "unpool_take")
     },
-    "avg_pool": avg_kernels("avg_pool", (*FLOATS, *SUMMED), WINDOW_TILES),
-    "avg_sweep": avg_sweeps("avg_sweep", (*FLOATS, *SUMMED)),
+    "avg_pool": avg_kernels("avg_pool", AVERAGED, WINDOW_TILES),
+    "avg_sweep": avg_sweeps("avg_sweep", AVERAGED),
     "avg_pool_grad": avg_kernels("avg_pool_grad", FLOATS, COVER_TILES),
     "avg_grad_sweep": avg_sweeps("avg_grad_sweep", FLOATS),
 }
@@ -186,6 +196,7 @@ SAMPLES = [
     "avg_sweep<float, half, int, 4, 8>",
     "avg_grad_sweep<bfloat, float, int, 4, 8>",
     "avg_pool<long, int, 2, 1, 1>",
+    "avg_pool<uchar, int, 8, 2, 2>",
     "avg_pool_grad<float, long, 4, 4>",
 ]
 

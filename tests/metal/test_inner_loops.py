@@ -152,7 +152,7 @@ def test_loops_do_not_divide(source: str, name: str, tmp_path: Path):
         ),
         ("avg_pool_grad", "A(cotangent.v[i]) * share", "A(cotangent.v[i]) / p.divisor"),
         ("max_sweep", "uint(column) * column_taps", "uint(column) / column_taps"),
-        ("avg_pool", "[u][i] += A(v", "[u][i] += A(r % p.in[0]) + A(v"),
+        ("avg_pool", "[u][i] += term<A>(p, v", "[u][i] += A(r % p.in[0]) + A(v"),
         (
             "avg_pool_grad_flat",
             "(cotangents[i]) * share",

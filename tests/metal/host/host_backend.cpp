@@ -73,32 +73,13 @@ class HostBackend : public Backend {
     backend_for(dy).max_unpool_grad(geometry, indices, dy, dx, stream);
   }
 
-  void
-  avg_pool(const Geometry& geometry, const array& x, array& y, Stream stream)
-      const override {
-    backend_for(x).avg_pool(geometry, x, y, stream);
-  }
-
-  bool has_special_averages() const override {
-    return !metal::settings().run_shaders;
-  }
-
-  void quantized_avg_pool(
+  void avg_pool(
       const Geometry& geometry,
       const array& x,
-      int32_t zero_point,
+      Averaging averaging,
       array& y,
       Stream stream) const override {
-    real_cpu_backend().quantized_avg_pool(geometry, x, zero_point, y, stream);
-  }
-
-  void lp_pool(
-      const Geometry& geometry,
-      const array& x,
-      int exponent,
-      array& y,
-      Stream stream) const override {
-    real_cpu_backend().lp_pool(geometry, x, exponent, y, stream);
+    backend_for(x).avg_pool(geometry, x, averaging, y, stream);
   }
 
   void avg_pool_grad(
@@ -223,7 +204,7 @@ Plan plan_named(
   if (op == "max_unpool_grad") {
     return plan_max_unpool_grad(g, y);
   }
-  return op == "avg_pool" ? plan_avg_pool(g, x, y)
+  return op == "avg_pool" ? plan_avg_pool(g, x, {}, y)
                           : plan_avg_pool_grad(g, y, x);
 }
 

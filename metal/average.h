@@ -1,0 +1,103 @@
+#pragma once
+
+#include "divisor.h"
+
+// How elements become what a window adds up, and sums averages: the arithmetic
+// of csrc/cpu/average.h. Bytes are quantized; larger integers are only summed.
+
+// What elements are added up in.
+template <typename T>
+struct Sum {
+  using type = typename Accumulator<T>::type;
+};
+template <>
+struct Sum<uchar> {
+  using type = int;
+};
+template <>
+struct Sum<char> {
+  using type = int;
+};
+
+template <typename A, typename T>
+A term(constant PoolParams&, T element) {
+  const A v = A(element);
+  return power == 2 ? v * v : power == 3 ? v * v * v : v;
+}
+template <typename A>
+A term(constant PoolParams& p, uchar quantized) {
+  return A(quantized) - A(p.zero_point);
+}
+template <typename A>
+A term(constant PoolParams& p, char quantized) {
+  return A(quantized) - A(p.zero_point);
+}
+
+// An element that adds nothing.
+template <typename T>
+T blank(constant PoolParams& p) {
+  return sizeof(T) == 1 ? T(p.zero_point) : T(0);
+}
+
+template <int V, typename T, typename A>
+void add_column(constant PoolParams& p, thread A* total, const device T* from) {
+  const Pack<T, V> v = load<V>(from);
+  for (int i = 0; i < V; ++i) {
+    total[i] += term<A>(p, v.v[i]);
+  }
+}
+
+// What a window's sum is divided by, from the taps it counts. Of a norm, that
+// scales up to a whole window.
+inline float window_divisor(constant PoolParams& p, float counted) {
+  if (uniform_divisor) {
+    return p.divisor;
+  }
+  return root > 1 ? counted / p.divisor : counted;
+}
+
+// Metal has none. Its power may be off by 16 units in the last place, which a
+// step of Newton's corrects. As of a power, NaN of what is negative.
+inline float cube_root(float cube) {
+  const float near = precise::powr(cube, 1.0f / 3.0f);
+  const bool is_regular = cube > 0.0f && cube < INFINITY;
+  return is_regular ? near + (cube / (near * near) - near) / 3.0f : near;
+}
+
+template <typename To>
+To average(constant PoolParams&, float sum, float divisor) {
+  const float mean = sum / divisor;
+  return To(
+      root == 2       ? precise::sqrt(mean)
+          : root == 3 ? cube_root(mean)
+                      : mean);
+}
+
+// Rounded after each step, and to an integer at last, ties to even. Product and
+// sum are statements of their own: Metal may fuse them within one.
+template <typename To>
+To average(constant PoolParams& p, int sum, float divisor) {
+  if (sizeof(To) > 1) {
+    return To(sum);
+  }
+  const float steps = float(sum) * (1.0f / divisor);
+  const float mean = steps + float(p.zero_point);
+  const float least = float(numeric_limits<To>::min());
+  const float most = float(numeric_limits<To>::max());
+  return To(rint(clamp(mean, least, most)));
+}
+
+template <typename To>
+To average(constant PoolParams&, long sum, float) {
+  return To(sum);
+}
+
+template <typename To, int V, typename A>
+Pack<To, V>
+averages(constant PoolParams& p, const thread A* sums, float divisor) {
+  Pack<To, V> pack;
+  for (int i = 0; i < V; ++i) {
+    pack.v[i] = average<To>(p, sums[i], divisor);
+  }
+  return pack;
+}
