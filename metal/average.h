@@ -42,6 +42,7 @@ T blank(constant PoolParams& p) {
 template <int V, typename T, typename A>
 void add_column(constant PoolParams& p, thread A* total, const device T* from) {
   const Pack<T, V> v = load<V>(from);
+  MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     total[i] += term<A>(p, v.v[i]);
   }
@@ -96,6 +97,7 @@ template <typename To, int V, typename A>
 Pack<To, V>
 averages(constant PoolParams& p, const thread A* sums, float divisor) {
   Pack<To, V> pack;
+  MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     pack.v[i] = average<To>(p, sums[i], divisor);
   }

@@ -20,8 +20,10 @@ template <typename From, typename To, typename Index, int V, int TW>
     const float share = own_share(along_w, by_w, at.first);
     const Pack<From, V> cotangent = load<V>(from + swept_window(p, sweep, w));
     Cover<Index> by_input = by_w;
+    MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       const bool covered = tap_of(along_w, by_input) >= 0;
+      MLX_POOLING_UNROLL
       for (int i = 0; i < V; ++i) {
         total[t][i] += covered ? A(cotangent.v[i]) * share : A(0);
       }
@@ -33,10 +35,14 @@ template <typename From, typename To, typename Index, int V, int TW>
   const float divisor = common_divisor(p) *
       own_divisor(axis_d<Index>(p), at.d) * own_divisor(axis_h<Index>(p), at.h);
   device To* own = dx + own_element(p.x, at);
-  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       total[t][i] /= divisor;
     }
-    store<V>(own + neighbour<Index>(p.x, 0, t), rounded<To, V>(total[t]));
+    if (has_column(p, at, t)) {
+      store<V>(own + neighbour<Index>(p.x, 0, t), rounded<To, V>(total[t]));
+    }
   }
 }

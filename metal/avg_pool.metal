@@ -20,19 +20,24 @@ template <typename T, typename Index, int V, int TH, int TW>
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
       for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
         const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
+        MLX_POOLING_UNROLL
         for (int u = 0; u < TH; ++u) {
           const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
-          for (int i = 0; kh >= 0 && i < V; ++i) {
-            column[u][i] += term<A>(p, v.v[i]);
+          MLX_POOLING_UNROLL
+          for (int i = 0; i < V; ++i) {
+            column[u][i] += kh >= 0 ? term<A>(p, v.v[i]) : A(0);
           }
         }
       }
     }
+    MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       const Index kw = tap_in_tile<Index>(j, t, kernel_w, stride_w);
-      for (int u = 0; kw >= 0 && u < TH; ++u) {
+      MLX_POOLING_UNROLL
+      for (int u = 0; u < TH; ++u) {
+        MLX_POOLING_UNROLL
         for (int i = 0; i < V; ++i) {
-          total[u][t][i] += column[u][i];
+          total[u][t][i] += kw >= 0 ? column[u][i] : A(0);
         }
       }
     }
@@ -40,15 +45,18 @@ template <typename T, typename Index, int V, int TH, int TW>
 
   const float divisor_d = own_divisor(axis_d<Index>(p), at.d);
   device T* own = y + own_element(p.y, at);
-  for (int u = 0; u < TH && has_row(p, at, u); ++u) {
+  MLX_POOLING_UNROLL
+  for (int u = 0; u < TH; ++u) {
     const float divisor_h = own_divisor(axis_h<Index>(p), at.h + u);
-    for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+    MLX_POOLING_UNROLL
+    for (int t = 0; t < TW; ++t) {
       const float divisor_w = own_divisor(axis_w<Index>(p), at.first + t);
       const float divisor =
           window_divisor(p, divisor_d * divisor_h * divisor_w);
-      store<V>(
-          own + neighbour<Index>(p.y, u, t),
-          averages<T, V>(p, total[u][t], divisor));
+      const Pack<T, V> means = averages<T, V>(p, total[u][t], divisor);
+      if (has_neighbour(p, at, u, t)) {
+        store<V>(own + neighbour<Index>(p.y, u, t), means);
+      }
     }
   }
 }

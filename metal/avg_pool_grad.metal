@@ -31,6 +31,7 @@ template <typename T, typename Index, int V, int TW>
           const float share = share_d * own_share(along_h, by_h, at.h);
           const Pack<T, V> cotangent =
               load<V>(from + output_at(p, tile, d, h, w));
+          MLX_POOLING_UNROLL
           for (int i = 0; i < V; ++i) {
             column[i] += A(cotangent.v[i]) * share;
           }
@@ -41,8 +42,10 @@ template <typename T, typename Index, int V, int TW>
     }
     const float share_w = own_share(along_w, by_w, at.first);
     Cover<Index> by_input = by_w;
+    MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       const bool covered = tap_of(along_w, by_input) >= 0;
+      MLX_POOLING_UNROLL
       for (int i = 0; i < V; ++i) {
         total[t][i] += covered ? column[i] * share_w : A(0);
       }
@@ -52,10 +55,14 @@ template <typename T, typename Index, int V, int TW>
   }
 
   device T* own = dx + own_element(p.x, at);
-  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       total[t][i] /= common_divisor(p);
     }
-    store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
+    if (has_column(p, at, t)) {
+      store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
+    }
   }
 }

@@ -29,7 +29,9 @@ template <typename From, typename To, typename Index, int V, int L>
     }
   }
 
+  MLX_POOLING_UNROLL
   for (int mask = kLanes / L; mask < kLanes; mask *= 2) {
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       total[i] += shuffled(total[i], ushort(mask));
     }

@@ -42,6 +42,7 @@ template <typename From, typename To, typename Index, int V, int TW>
       add_before<V>(
           p, total, from, sweep,
           columns_before<Index, TW>(sweep, first + i, first + i + 1));
+      MLX_POOLING_UNROLL
       for (int k = 0; k < V; ++k) {
         before[i][k] = total[k];
       }
@@ -56,6 +57,7 @@ template <typename From, typename To, typename Index, int V, int TW>
       for (Index j = columns.first; j < columns.last; ++j) {
         add_column<V>(p, after, from + swept_element(p, sweep, j));
       }
+      MLX_POOLING_UNROLL
       for (int k = 0; k < V; ++k) {
         before[i][k] += after[k];
       }

@@ -88,6 +88,7 @@ void take_column(
   if (with_taps) {
     own = load<V>(taps + from);
   }
+  MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     const bool has_none = with_taps && own.v[i] == Offset(~Offset(0));
     take(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));

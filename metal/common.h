@@ -82,6 +82,7 @@ struct Accumulator<bfloat> {
 template <typename T, int V, typename A>
 Pack<T, V> rounded(const thread A* sums) {
   Pack<T, V> pack;
+  MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     pack.v[i] = T(sums[i]);
   }
@@ -195,6 +196,11 @@ Index end_column(constant PoolParams& p) {
 template <typename Index>
 bool has_column(constant PoolParams& p, Place<Index> at, int t) {
   return at.first + t < end_column<Index>(p);
+}
+
+template <typename Index>
+bool has_neighbour(constant PoolParams& p, Place<Index> at, int u, int t) {
+  return has_row(p, at, u) && has_column(p, at, t);
 }
 
 // Arrays may have any number of elements. A thread finds its first one in each

@@ -16,51 +16,68 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
   const device T* from = x + tile.first;
 
   Best<T, V> best[TH][TW];
+  MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
+    MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       best[u][t] = no_best<T, V>();
     }
   }
   for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
     Best<T, V> column[TH];
+    MLX_POOLING_UNROLL
     for (int u = 0; u < TH; ++u) {
       column[u] = no_best<T, V>();
     }
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
       for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
         const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
+        MLX_POOLING_UNROLL
         for (int u = 0; u < TH; ++u) {
           const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
           const uint tap_row = uint(kd) * uint(kernel_h) + uint(kh);
-          for (int i = 0; kh >= 0 && i < V; ++i) {
-            take(column[u], i, v.v[i], tap_row);
+          if (kh >= 0) {
+            MLX_POOLING_UNROLL
+            for (int i = 0; i < V; ++i) {
+              take(column[u], i, v.v[i], tap_row);
+            }
           }
         }
       }
     }
+    MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       const Index kw = tap_in_tile<Index>(j, t, kernel_w, stride_w);
-      for (int u = 0; kw >= 0 && u < TH; ++u) {
-        for (int i = 0; i < V; ++i) {
-          const uint tap = tap_in_row(column[u].tap[i], uint(kw));
-          take(best[u][t], i, column[u].value[i], tap);
+      if (kw >= 0) {
+        MLX_POOLING_UNROLL
+        for (int u = 0; u < TH; ++u) {
+          MLX_POOLING_UNROLL
+          for (int i = 0; i < V; ++i) {
+            const uint tap = tap_in_row(column[u].tap[i], uint(kw));
+            take(best[u][t], i, column[u].value[i], tap);
+          }
         }
       }
     }
   }
 
   const int64_t own = own_element(p.y, at);
-  for (int u = 0; u < TH && has_row(p, at, u); ++u) {
-    for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+  MLX_POOLING_UNROLL
+  for (int u = 0; u < TH; ++u) {
+    MLX_POOLING_UNROLL
+    for (int t = 0; t < TW; ++t) {
       const int64_t to = own + neighbour<Index>(p.y, u, t);
       Pack<T, V> values;
       Pack<Offset, V> taps;
+      MLX_POOLING_UNROLL
       for (int i = 0; i < V; ++i) {
         values.v[i] = best[u][t].value[i];
         taps.v[i] = Offset(best[u][t].tap[i]);
       }
-      store<V>(y + to, values);
-      if (with_offsets) {
+      if (has_neighbour(p, at, u, t)) {
+        store<V>(y + to, values);
+      }
+      if (with_offsets && has_neighbour(p, at, u, t)) {
         store<V>(offsets + to, taps);
       }
     }

@@ -34,7 +34,9 @@ template <typename T, typename Offset, typename Index, int V, int L>
     }
   }
 
+  MLX_POOLING_UNROLL
   for (int mask = kLanes / L; mask < kLanes; mask *= 2) {
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       const T value = shuffled(best.value[i], ushort(mask));
       take(best, i, value, shuffled(best.tap[i], ushort(mask)));
@@ -44,6 +46,7 @@ template <typename T, typename Offset, typename Index, int V, int L>
     const int64_t to = slice_element(p, own);
     Pack<T, V> values;
     Pack<Offset, V> winners;
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       values.v[i] = best.value[i];
       winners.v[i] = Offset(best.tap[i]);

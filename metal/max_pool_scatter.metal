@@ -37,8 +37,10 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         const Pack<Offset, V> winner = load<V>(winners + at_window);
         const Pack<T, V> cotangent = load<V>(from + at_window);
         Cover<Index> by_input = by_w;
+        MLX_POOLING_UNROLL
         for (int t = 0; t < TW; ++t) {
           const Index kw = tap_of(along_w, by_input);
+          MLX_POOLING_UNROLL
           for (int i = 0; i < V; ++i) {
             const bool won = kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
             total[t][i] += won ? A(cotangent.v[i]) : A(0);
@@ -52,7 +54,10 @@ template <typename T, typename Offset, typename Index, int V, int TW>
   }
 
   device T* own = dx + own_element(p.x, at);
-  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
-    store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    if (has_column(p, at, t)) {
+      store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
+    }
   }
 }

@@ -27,7 +27,9 @@ template <
 
   A total[TW][V] = {};
   uint row_tap[TW][V];
+  MLX_POOLING_UNROLL
   for (int t = 0; t < TW; ++t) {
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       row_tap[t][i] = ~0u;
     }
@@ -39,25 +41,31 @@ template <
     const Pack<From, V> cotangent = load<V>(from + window);
     // From the window's start to the first neighbour.
     const Index distance = by_w.tap * dilation_w + by_w.phase;
+    MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       const uint tap = uint(winner.v[i]);
       const uint row = tap / uint(kernel_w);
       const uint column = tap - row * uint(kernel_w);
       const Index won = Index(column) * dilation_w - distance;
       const bool has_winner = winner.v[i] != Offset(~Offset(0));
-      for (int t = 0; has_winner && t < TW; ++t) {
-        total[t][i] += won == t ? A(cotangent.v[i]) : A(0);
-        row_tap[t][i] = won == t ? row : row_tap[t][i];
+      MLX_POOLING_UNROLL
+      for (int t = 0; t < TW; ++t) {
+        const bool is_own = has_winner && won == t;
+        total[t][i] += is_own ? A(cotangent.v[i]) : A(0);
+        row_tap[t][i] = is_own ? row : row_tap[t][i];
       }
     }
     by_w = in_next_window(along_w, by_w);
   }
 
   const int64_t own = own_element(p.x, at);
-  for (int t = 0; t < TW && has_column(p, at, t); ++t) {
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
     const int64_t to = own + neighbour<Index>(p.x, 0, t);
-    store<V>(dx + to, rounded<To, V>(total[t]));
-    if (with_taps) {
+    if (has_column(p, at, t)) {
+      store<V>(dx + to, rounded<To, V>(total[t]));
+    }
+    if (with_taps && has_column(p, at, t)) {
       store<V>(row_taps + to, rounded<Offset, V>(row_tap[t]));
     }
   }

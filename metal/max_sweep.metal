@@ -73,6 +73,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
       const uint skipped = uint(t) * uint(stride_w) * uint(p.column_taps);
       Pack<T, V> values;
       Pack<Offset, V> winners;
+      MLX_POOLING_UNROLL
       for (int k = 0; k < V; ++k) {
         take(window, k, after.value[k], after.tap[k]);
         values.v[k] = window.value[k];

@@ -216,8 +216,8 @@ MUTATIONS = {
         ("uint(kd) * uint(kernel_h)", "uint(kd) * uint(kernel_d)"),
         ("(r, u, kernel_h, stride_h)", "(r, u, kernel_h, stride_w)"),
         ("(j, t, kernel_w, stride_w)", "(j, t, kernel_w, 1)"),
-        ("u < TH && has_row(p, at, u);", "u < TH;"),
-        ("t < TW && has_column(p, at, t);", "t < TW;"),
+        ("if (has_neighbour(p, at, u, t)) {", "{"),
+        ("if (with_offsets && has_neighbour(p, at, u, t)) {", "if (with_offsets) {"),
     ],
     "metal/max_pool_scatter.metal": [
         ("offsets [[buffer(0)]]", "offsets [[buffer(1)]]"),
@@ -226,7 +226,7 @@ MUTATIONS = {
             "total[t][i] += won ? A(cotangent.v[i])",
             "total[t][i] = won ? A(cotangent.v[i])",
         ),
-        ("t < TW && has_column(p, at, t);", "t < TW;"),
+        ("if (has_column(p, at, t)) {", "{"),
     ],
     "metal/max_pool_gather.metal": [
         ("offset == Offset(~Offset(0))", "offset == Offset(0)"),
@@ -290,8 +290,8 @@ MUTATIONS = {
         ("taps_around(axis, cover)", "axis.taps"),
     ],
     "metal/avg_pool.metal": [
-        ("kh >= 0 && i < V", "i < V"),
-        ("kw >= 0 && u < TH", "u < TH"),
+        ("kh >= 0 ? term", "kh >= -1 ? term"),
+        ("kw >= 0 ? column", "kw >= -1 ? column"),
         ("axis_w<Index>(p), at.first + t);", "axis_w<Index>(p), at.first);"),
         ("axis_h<Index>(p), at.h + u);", "axis_h<Index>(p), at.h);"),
         ("divisor_d * divisor_h * divisor_w", "divisor_h * divisor_w"),
@@ -329,7 +329,7 @@ MUTATIONS = {
         ("* dilation_w - distance", "* stride_w - distance"),
         ("by_w.tap * dilation_w + by_w.phase", "by_w.tap * dilation_w"),
         ("winner.v[i] != Offset(~Offset(0))", "winner.v[i] != Offset(0)"),
-        ("won == t ? row :", "won == t ? tap :"),
+        ("is_own ? row :", "is_own ? tap :"),
         ("row_tap[t][i] = ~0u;", "row_tap[t][i] = 0u;"),
     ],
     "metal/avg_grad_sweep.metal": [

@@ -1,4 +1,4 @@
-"""Loops over taps and over windows do not divide.
+"""Loops over taps and over windows do not divide, nor keep their sums in memory.
 
 clang compiles the kernels as Metal would for a pipeline, whose function constants have
 values. It unrolls the loops over what a thread computes; in those that are left there
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,22 @@ KERNELS = (
     "max_pool_lanes<float, uchar, int, 4, 8>",
     "avg_pool_lanes<float, float, int, 4, 8>",
 )
+# As many registers as a thread of these has, in vectors of every length.
+LARGEST = (
+    "max_pool<char, uchar, int, 16, 2, 2>",
+    "max_pool<half, uchar, int, 8, 2, 2>",
+    "max_pool_lanes<half, uchar, int, 8, 8>",
+    "max_pool_scatter<half, uchar, int, 8, 4>",
+    "max_scatter_sweep<float, half, uchar, int, 1, 32>",
+    "max_sweep<half, ushort, int, 8, 8>",
+    "max_sweep<float, uchar, int, 1, 32>",
+    "avg_pool<uchar, int, 8, 2, 2>",
+    "avg_pool_flat<uchar, int, 8, 3, 1, 8, 2, 2, 1>",
+    "avg_pool_lanes<int, uchar, int, 4, 8>",
+    "avg_sweep<uchar, uchar, int, 8, 4>",
+    "avg_pool_grad<half, int, 8, 4>",
+    "avg_grad_sweep<float, bfloat, int, 1, 32>",
+)
 # Constants of every axis, and flags that are set.
 SLIDING = {"kernel": 11, "stride": 3, "dilation": 5}
 ADAPTIVE = {"kernel": 11, "stride": 3, "dilation": 1, "adaptive": 1}
@@ -52,8 +69,8 @@ PIPELINES = {
 # run of windows has those of W behind its loops.
 RECIPROCALS = {"avg_pool_grad": 3, "avg_grad_sweep": 1, "avg_pool_grad_flat": 2}
 
-LLVM = (
-    "-inline-threshold=1000000",
+INLINED = "-inline-threshold=1000000"
+UNROLLED = (
     "-unroll-threshold=1000000",
     "-unroll-max-upperbound=8",
     "-unroll-allow-partial=false",
@@ -67,7 +84,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     return shader_host.shader_source(tmp_path_factory.mktemp("source"))
 
 
-def compiled(source: str, constants: dict[str, int], folder: Path) -> str:
+def compiled(
+    source: str,
+    constants: dict[str, int],
+    folder: Path,
+    kernels: Iterable[str] = KERNELS,
+    options: Iterable[str] = tuple(f"-mllvm={option}" for option in UNROLLED),
+) -> str:
     """All kernels, in LLVM's intermediate representation."""
 
     def definition(declared: re.Match) -> str:
@@ -77,12 +100,12 @@ def compiled(source: str, constants: dict[str, int], folder: Path) -> str:
 
     declaration = r"constant \w+ (\w+) \[\[function_constant\(\d+\)\]\];"
     text = re.sub(declaration, definition, source)
-    text += "".join(f"template decltype({kernel}) {kernel};\n" for kernel in KERNELS)
+    text += "".join(f"template decltype({kernel}) {kernel};\n" for kernel in kernels)
     file, code = folder / "kernels.cpp", folder / "kernels.ll"
     file.write_text(text)
     command = [
         *(sys.executable, "-m", "ziglang", "c++", "-std=c++14", "-O2", "-w"),
-        *("-fno-exceptions", *(f"-mllvm={option}" for option in LLVM)),
+        *("-fno-exceptions", f"-mllvm={INLINED}", *options),
         *("-isystem", str(HOST), "-S", "-emit-llvm", "-o", str(code), str(file)),
     ]
     subprocess.run(command, check=True)
@@ -152,7 +175,7 @@ def test_loops_do_not_divide(source: str, name: str, tmp_path: Path):
         ),
         ("avg_pool_grad", "A(cotangent.v[i]) * share", "A(cotangent.v[i]) / p.divisor"),
         ("max_sweep", "uint(column) * column_taps", "uint(column) / column_taps"),
-        ("avg_pool", "[u][i] += term<A>(p, v", "[u][i] += A(r % p.in[0]) + A(v"),
+        ("avg_pool", "? term<A>(p, v", "? A(r % p.in[0]) + term<A>(p, v"),
         (
             "avg_pool_grad_flat",
             "(cotangents[i]) * share",
@@ -172,3 +195,33 @@ def test_a_planted_division_is_found(
     faulty = compiled(source.replace(old, new), PIPELINES["adaptive"], tmp_path)
     slow = [k for k in KERNELS if slow_instructions(faulty, k)]
     assert any(found.startswith(f"{kernel}<") for found in slow)
+
+
+# What Metal is told of loops over arrays that are to be registers, as the compiler
+# would else unroll few of them.
+AS_TOLD = (
+    '-DMLX_POOLING_UNROLL=_Pragma("clang loop unroll(full)")',
+    *("-fno-vectorize", "-fno-slp-vectorize"),
+)
+
+
+def arrays_in_memory(code: str) -> list[str]:
+    """Of a GPU's thread, that is device memory."""
+    return re.findall(r"= alloca (.*)", code)
+
+
+@pytest.mark.parametrize("name", ["sliding", "sliding, own divisors"])
+def test_accumulators_are_registers(source: str, name: str, tmp_path: Path):
+    code = compiled(source, PIPELINES[name], tmp_path, KERNELS + LARGEST, AS_TOLD)
+    assert code.count("\ndefine ") >= len(KERNELS + LARGEST)
+    assert arrays_in_memory(code) == []
+
+
+@pytest.mark.parametrize("kernel", ["max_pool", "avg_pool", "max_scatter_sweep"])
+def test_a_loop_that_is_not_unrolled_is_found(source: str, kernel: str, tmp_path: Path):
+    start = source.index(f"[[kernel]] void {kernel}(")
+    of_kernel = source[start:].replace("MLX_POOLING_UNROLL", "")
+    faulty = source[:start] + of_kernel
+    assert arrays_in_memory(
+        compiled(faulty, PIPELINES["sliding"], tmp_path, KERNELS, AS_TOLD)
+    )

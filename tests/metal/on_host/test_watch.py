@@ -24,7 +24,7 @@ FAULTS = {
         "element written twice",
     ),
     "not written": (
-        "for (int t = 0; t < TW && has_column => for (int t = 1; t < TW && has_column",
+        "if (has_neighbour(p, at, u, t)) => if (t > 0 && has_neighbour(p, at, u, t))",
         "byte 0 of 288 not written",
     ),
     "past the end": (
@@ -48,7 +48,7 @@ FAULTS = {
         "read of an output",
     ),
     "input written": (
-        "u][i] += A(v.v[i]) => u][i] += A(const_cast<T*>(x)[0] = v.v[i])",
+        "? term<A>(p, v.v[i]) => ? A(const_cast<T*>(x)[0] = v.v[i])",
         "write to an input",
     ),
 }
