@@ -10,6 +10,8 @@ template <typename T, typename Index, int V, int TH, int TW>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Sum<T>::type;
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
   const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
   const device T* from = x + tile.first;
@@ -22,7 +24,7 @@ template <typename T, typename Index, int V, int TH, int TW>
         const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
         MLX_POOLING_UNROLL
         for (int u = 0; u < TH; ++u) {
-          const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
+          const Index kh = tap_in_tile(along_h, r, u);
           MLX_POOLING_UNROLL
           for (int i = 0; i < V; ++i) {
             column[u][i] += kh >= 0 ? term<A>(p, v.v[i]) : A(0);
@@ -32,7 +34,7 @@ template <typename T, typename Index, int V, int TH, int TW>
     }
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
-      const Index kw = tap_in_tile<Index>(j, t, kernel_w, stride_w);
+      const Index kw = tap_in_tile(along_w, j, t);
       MLX_POOLING_UNROLL
       for (int u = 0; u < TH; ++u) {
         MLX_POOLING_UNROLL
@@ -47,10 +49,10 @@ template <typename T, typename Index, int V, int TH, int TW>
   device T* own = y + own_element(p.y, at);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
-    const float divisor_h = own_divisor(axis_h<Index>(p), at.h + u);
+    const float divisor_h = own_divisor(along_h, at.h + u);
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
-      const float divisor_w = own_divisor(axis_w<Index>(p), at.first + t);
+      const float divisor_w = own_divisor(along_w, at.first + t);
       const float divisor =
           window_divisor(p, divisor_d * divisor_h * divisor_w);
       const Pack<T, V> means = averages<T, V>(p, total[u][t], divisor);

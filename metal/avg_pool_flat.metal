@@ -32,6 +32,7 @@ template <
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
   using A = typename Sum<T>::type;
+  const Axis<Index> along_h = axis_h<Index>(p);
   const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
   const int N = count * C;
@@ -56,7 +57,7 @@ template <
       add_row<C, TW, K, S, D>(p, row, run);
       MLX_POOLING_UNROLL
       for (int u = 0; u < TH; ++u) {
-        const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
+        const Index kh = tap_in_tile(along_h, r, u);
         MLX_POOLING_UNROLL
         for (int i = 0; i < TW * C; ++i) {
           total[u][i] += kh >= 0 ? row[i] : A(0);
@@ -71,7 +72,7 @@ template <
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
     if (has_row(p, at, u)) {
-      const float divisor_h = own_divisor(axis_h<Index>(p), at.h + u);
+      const float divisor_h = own_divisor(along_h, at.h + u);
       T means[TW * C];
       MLX_POOLING_UNROLL
       for (int t = 0; t < TW; ++t) {

@@ -68,10 +68,10 @@ void take(thread Best<T, V>& best, int i, T value, uint tap) {
   }
 }
 
-// The tap in column kw of a row that is number `tap_row`, ~0u where it has
-// none.
-inline uint tap_in_row(uint tap_row, uint kw) {
-  return tap_row == ~0u ? ~0u : tap_row * uint(kernel_w) + kw;
+// The tap in column kw of a row of so many that is number `tap_row`, ~0u where
+// it has none.
+inline uint tap_in_row(uint tap_row, uint taps, uint kw) {
+  return tap_row == ~0u ? ~0u : tap_row * taps + kw;
 }
 
 // Lets a column into `best`. Where another pass left x, `taps` holds the tap

@@ -7,7 +7,9 @@ using namespace metal;
 using namespace mlx_pooling;
 
 // Known when the pipeline is made, so that loops unroll and checks vanish.
-// The host numbers them in csrc/metal/launch.h.
+// The host numbers them in csrc/metal/launch.h. Large kernels, which grow with
+// the input where one window is all of it, are 0, as are their strides: not
+// every size of an input is to have a pipeline of its own.
 constant int kernel_d [[function_constant(0)]];
 constant int kernel_h [[function_constant(1)]];
 constant int kernel_w [[function_constant(2)]];
@@ -106,8 +108,7 @@ bool has_none(Range<Index> range) {
   return range.first >= range.last;
 }
 
-// One axis of the geometry. What is not a size is known when the pipeline is
-// made.
+// One axis of the geometry.
 template <typename Index>
 struct Axis {
   Index in;
@@ -133,8 +134,8 @@ Axis<Index> axis_of(
       Index(p.out[number]),
       Index(p.pad_lo[number]),
       Index(p.pad_hi[number]),
-      Index(taps),
-      Index(stride),
+      Index(taps != 0 ? taps : p.taps[number]),
+      Index(taps != 0 ? stride : p.stride[number]),
       Index(dilation),
       adaptive};
 }

@@ -125,10 +125,13 @@ Index tap_element(
 
 // The number of a tap in its whole window.
 template <typename Index>
-uint window_number(WindowTile<Index> window, Tap<Index> tap) {
-  const uint row = uint(window.taps_d.first + tap.d) * uint(kernel_h) +
+uint window_number(
+    constant PoolParams& p, WindowTile<Index> window, Tap<Index> tap) {
+  const uint row =
+      uint(window.taps_d.first + tap.d) * uint(axis_h<Index>(p).taps) +
       uint(window.rows.first + tap.row);
-  return row * uint(kernel_w) + uint(window.columns.first + tap.column);
+  return row * uint(axis_w<Index>(p).taps) +
+      uint(window.columns.first + tap.column);
 }
 
 // Of the lane whose number differs in the bits of `mask`. Not every type can

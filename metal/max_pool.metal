@@ -11,6 +11,8 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
   const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
   const device T* from = x + tile.first;
@@ -34,8 +36,8 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
         const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
         MLX_POOLING_UNROLL
         for (int u = 0; u < TH; ++u) {
-          const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
-          const uint tap_row = uint(kd) * uint(kernel_h) + uint(kh);
+          const Index kh = tap_in_tile(along_h, r, u);
+          const uint tap_row = uint(kd) * uint(along_h.taps) + uint(kh);
           if (kh >= 0) {
             MLX_POOLING_UNROLL
             for (int i = 0; i < V; ++i) {
@@ -47,13 +49,14 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     }
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
-      const Index kw = tap_in_tile<Index>(j, t, kernel_w, stride_w);
+      const Index kw = tap_in_tile(along_w, j, t);
       if (kw >= 0) {
         MLX_POOLING_UNROLL
         for (int u = 0; u < TH; ++u) {
           MLX_POOLING_UNROLL
           for (int i = 0; i < V; ++i) {
-            const uint tap = tap_in_row(column[u].tap[i], uint(kw));
+            const uint tap =
+                tap_in_row(column[u].tap[i], uint(along_w.taps), uint(kw));
             take(best[u][t], i, column[u].value[i], tap);
           }
         }

@@ -44,6 +44,7 @@ template <
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
+  const Axis<Index> along_h = axis_h<Index>(p);
   const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
   const int N = count * C;
@@ -66,8 +67,9 @@ template <
           columns.last * C);
       MLX_POOLING_UNROLL
       for (int u = 0; u < TH; ++u) {
-        const Index kh = tap_in_tile<Index>(r, u, kernel_h, stride_h);
-        const uint tap_row = (uint(kd) * uint(kernel_h) + uint(kh)) * uint(K);
+        const Index kh = tap_in_tile(along_h, r, u);
+        const uint tap_row =
+            (uint(kd) * uint(along_h.taps) + uint(kh)) * uint(K);
         if (kh >= 0) {
           take_row<C, TW, K, S, D>(best[u], run, columns, tap_row);
         }

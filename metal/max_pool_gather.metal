@@ -16,14 +16,16 @@ template <typename T, typename Offset, typename Index>
     y[to] = with_values ? T(0) : T(~T(0));
     return;
   }
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
   const uint tap = offset;
-  const uint tap_row = tap / uint(kernel_w);
+  const uint tap_row = tap / uint(along_w.taps);
   const Index d = window_start(axis_d<Index>(p), at.d) +
-      Index(tap_row / uint(kernel_h)) * dilation_d;
-  const Index h = window_start(axis_h<Index>(p), at.h) +
-      Index(tap_row % uint(kernel_h)) * dilation_h;
-  const Index w = window_start(axis_w<Index>(p), at.first) +
-      Index(tap % uint(kernel_w)) * dilation_w;
+      Index(tap_row / uint(along_h.taps)) * dilation_d;
+  const Index h = window_start(along_h, at.h) +
+      Index(tap_row % uint(along_h.taps)) * dilation_h;
+  const Index w = window_start(along_w, at.first) +
+      Index(tap % uint(along_w.taps)) * dilation_w;
   if (with_values) {
     y[to] = t[element(p.x, at.n, d, h, w) + at.channel];
   } else {

@@ -29,7 +29,7 @@ template <typename T, typename Offset, typename Index, int V, int L>
     for (Index n = walk.taps.first; n < walk.taps.last; n += L) {
       take_column(
           best, from, taps, tap_element(p, walk.window, tap),
-          window_number(walk.window, tap));
+          window_number(p, walk.window, tap));
       tap = advanced(tap, walk.step, walk.count);
     }
   }

@@ -30,7 +30,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         continue;
       }
       const uint tap_row =
-          (uint(kd) * uint(kernel_h) + uint(kh)) * uint(kernel_w);
+          (uint(kd) * uint(along_h.taps) + uint(kh)) * uint(along_w.taps);
       Cover<Index> by_w = tile.w.first;
       for (Index w = tile.w.windows.first; w < tile.w.windows.last; ++w) {
         const Index at_window = output_at(p, tile, d, h, w);

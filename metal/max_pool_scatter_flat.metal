@@ -44,7 +44,7 @@ template <
         continue;
       }
       const uint tap_row =
-          (uint(kd) * uint(kernel_h) + uint(kh)) * uint(kernel_w);
+          (uint(kd) * uint(along_h.taps) + uint(kh)) * uint(along_w.taps);
       const Index row = output_at(p, tile, d, h, first);
       load_run<R, WINDOWS * C>(winners, offsets_from + row, 0, windows * C);
       load_run<R, WINDOWS * C>(cotangents, from + row, 0, windows * C);

@@ -71,7 +71,7 @@ Index input_at(
 // The tap of the tile's window `t` that row or column `at` of the tile is;
 // negative where it is none.
 template <typename Index>
-Index tap_in_tile(Index at, int t, Index taps, Index stride) {
-  const Index tap = at - t * stride;
-  return tap < taps ? tap : Index(-1);
+Index tap_in_tile(Axis<Index> axis, Index at, int t) {
+  const Index tap = at - t * axis.stride;
+  return tap < axis.taps ? tap : Index(-1);
 }

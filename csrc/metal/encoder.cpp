@@ -69,7 +69,10 @@ void encode(
     const std::vector<Binding>& bindings,
     mx::Stream stream) {
   auto& encoder = mx::metal::get_command_encoder(stream);
-  encoder.set_compute_pipeline_state(pipeline(launch, stream.device));
+  auto* kernel = pipeline(launch, stream.device);
+  auto threadgroup =
+      launch.threadgroup_within(kernel->maxTotalThreadsPerThreadgroup());
+  encoder.set_compute_pipeline_state(kernel);
   for (int i = 0; i < static_cast<int>(bindings.size()); ++i) {
     auto& [data, access] = bindings[i];
     if (data == nullptr) {
@@ -84,8 +87,7 @@ void encode(
     }
   }
   encoder.set_bytes(launch.params, kParamsIndex);
-  encoder.dispatch_threads(
-      metal_size(launch.grid), metal_size(launch.threadgroup));
+  encoder.dispatch_threads(metal_size(launch.grid), metal_size(threadgroup));
 }
 
 } // namespace mlx_pooling::metal

@@ -6,6 +6,17 @@
 
 namespace mlx_pooling::metal {
 
+Size Launch::threadgroup_within(int64_t most) const {
+  auto group = threadgroup;
+  // Lanes of a simdgroup are neighbours along x, which comes last.
+  for (int i = 2; i >= 0; --i) {
+    while (group[i] > 1 && int64_t{group[0]} * group[1] * group[2] > most) {
+      group[i] /= 2;
+    }
+  }
+  return group;
+}
+
 std::string Launch::name() const {
   std::string name;
   for (char c : kernel) {

@@ -68,6 +68,10 @@ struct Launch {
   Size threadgroup;
   std::vector<Buffer> buffers; // each at the index of its place
 
+  // The threadgroup, smaller where a GPU runs no more than `most` threads of
+  // this kernel side by side.
+  Size threadgroup_within(int64_t most) const;
+
   // The instantiation as an identifier: max_pool_float_uchar_int_4_1.
   std::string name() const;
 

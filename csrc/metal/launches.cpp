@@ -13,14 +13,25 @@ namespace {
 
 constexpr int64_t kMax32 = std::numeric_limits<int32_t>::max();
 constexpr uint32_t kThreadsPerGroup = 256;
+// No loop over a larger one is unrolled.
+constexpr int64_t kLargestConstantKernel = 16;
+
+int64_t stride(const Axis& axis) {
+  return axis.adaptive ? axis.in / axis.out : axis.stride;
+}
+
+void set_sizes(Constants& values, int i, const Axis& axis) {
+  values[static_cast<int>(Constant::kernel_d) + i] = axis.kernel;
+  values[static_cast<int>(Constant::stride_d) + i] = stride(axis);
+}
 
 Constants constants(const Geometry& g) {
   Constants values{};
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     auto& axis = g.axes[i];
-    values[static_cast<int>(Constant::kernel_d) + i] = axis.kernel;
-    values[static_cast<int>(Constant::stride_d) + i] =
-        axis.adaptive ? axis.in / axis.out : axis.stride;
+    if (axis.kernel <= kLargestConstantKernel) {
+      set_sizes(values, i, axis);
+    }
     values[static_cast<int>(Constant::dilation_d) + i] = axis.dilation;
     values[static_cast<int>(Constant::adaptive_d) + i] = axis.adaptive;
   }
@@ -32,6 +43,8 @@ PoolParams params(const Geometry& g) {
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     p.in[i] = g.axes[i].in;
     p.out[i] = g.axes[i].out;
+    p.taps[i] = g.axes[i].kernel;
+    p.stride[i] = stride(g.axes[i]);
     p.pad_lo[i] = g.axes[i].pad_lo;
     p.pad_hi[i] = g.axes[i].pad_hi;
   }
@@ -178,6 +191,12 @@ int vector_width(int64_t channels, const std::vector<Operand>& operands) {
     width /= 2;
   }
   return width;
+}
+
+void set_all_sizes(Launch& launch, const Geometry& g) {
+  for (int i = 0; i < kMaxSpatialAxes; ++i) {
+    set_sizes(launch.constants, i, g.axes[i]);
+  }
 }
 
 void set(Launch& launch, Constant constant, bool value) {

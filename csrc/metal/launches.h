@@ -62,8 +62,10 @@ int vector_width(int64_t channels, const std::vector<Operand>& operands);
 std::string instantiation(
     const std::string& kernel, const std::vector<std::string>& arguments);
 
+// Kernels and strides are constants of small ones, or of all that are.
 Launch
 make_launch(std::string kernel, const Geometry& g, std::vector<Buffer> buffers);
+void set_all_sizes(Launch& launch, const Geometry& g);
 
 void set(Launch& launch, Constant constant, bool value);
 

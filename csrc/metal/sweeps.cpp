@@ -94,6 +94,8 @@ std::string sweep_kernel(
 
 std::vector<Launch> over_strips(Launch launch, const Pass& pass, Strip strip) {
   auto& results = pass.results;
+  // Passes divide by them, and windows of these are seldom sized as inputs are.
+  set_all_sizes(launch, pass.view);
   launch.params.x = pass.x;
   launch.params.y = pass.y;
   launch.params.results = results;

@@ -82,7 +82,7 @@ MUTATIONS = {
         ),
         ("start_h + tile.rows.first * dilation_h", "start_h + tile.rows.first"),
         ("(kd - tile.taps_d.first)", "kd"),
-        ("return tap < taps ? tap", "return tap <= taps ? tap"),
+        ("return tap < axis.taps", "return tap <= axis.taps"),
         ("|| has_none(tile.columns)", ""),
     ],
     "metal/best.h": [
@@ -213,9 +213,9 @@ MUTATIONS = {
         ("window.tap[k] == ~0u ? ~0u", "window.tap[k] == ~0u ? 0u"),
     ],
     "metal/max_pool.metal": [
-        ("uint(kd) * uint(kernel_h)", "uint(kd) * uint(kernel_d)"),
-        ("(r, u, kernel_h, stride_h)", "(r, u, kernel_h, stride_w)"),
-        ("(j, t, kernel_w, stride_w)", "(j, t, kernel_w, 1)"),
+        ("uint(kd) * uint(along_h.taps)", "uint(kd) * uint(along_w.taps)"),
+        ("tap_in_tile(along_h, r, u)", "tap_in_tile(along_w, r, u)"),
+        ("tap_in_tile(along_w, j, t)", "tap_in_tile(along_h, j, t)"),
         ("if (has_neighbour(p, at, u, t)) {", "{"),
         ("if (with_offsets && has_neighbour(p, at, u, t)) {", "if (with_offsets) {"),
     ],
@@ -230,8 +230,8 @@ MUTATIONS = {
     ],
     "metal/max_pool_gather.metal": [
         ("offset == Offset(~Offset(0))", "offset == Offset(0)"),
-        ("tap_row % uint(kernel_h)", "tap_row % uint(kernel_w)"),
-        ("window_start(axis_w<Index>(p), at.first)", "at.first * stride_w"),
+        ("tap_row % uint(along_h.taps)", "tap_row % uint(along_w.taps)"),
+        ("window_start(along_w, at.first)", "at.first * along_w.stride"),
     ],
     "metal/unpool.metal": [
         ("sources[own_element(p.x, at)] = ~0u;", ""),
@@ -292,8 +292,8 @@ MUTATIONS = {
     "metal/avg_pool.metal": [
         ("kh >= 0 ? term", "kh >= -1 ? term"),
         ("kw >= 0 ? column", "kw >= -1 ? column"),
-        ("axis_w<Index>(p), at.first + t);", "axis_w<Index>(p), at.first);"),
-        ("axis_h<Index>(p), at.h + u);", "axis_h<Index>(p), at.h);"),
+        ("own_divisor(along_w, at.first + t)", "own_divisor(along_w, at.first)"),
+        ("own_divisor(along_h, at.h + u)", "own_divisor(along_h, at.h)"),
         ("divisor_d * divisor_h * divisor_w", "divisor_h * divisor_w"),
     ],
     "metal/average.h": [
@@ -348,6 +348,10 @@ MUTATIONS = {
         ),
         ("kParamsIndex = 4", "kParamsIndex = 5"),
     ],
+    "csrc/metal/launch.cpp": [
+        ("int i = 2; i >= 0; --i", "int i = 0; i < 3; ++i"),
+        ("* group[2] > most", "> most"),
+    ],
     "csrc/metal/backend.cpp": [
         ("{&offsets, &dy, &dx}", "{&dy, &offsets, &dx}"),
         ("arrays.push_back(&temporaries.back());", "arrays.push_back(arrays[1]);"),
@@ -356,6 +360,9 @@ MUTATIONS = {
     "csrc/metal/launches.cpp": [
         ("mx::inexact) ? mx::float32 : dtype", "mx::inexact) ? dtype : dtype"),
         ('return "char";', 'return "uchar";'),
+        ("p.taps[i] = g.axes[i].kernel;", ""),
+        ("p.stride[i] = stride(g.axes[i]);", ""),
+        ("set_sizes(launch.constants, i, g.axes[i]);", ""),
         ('return "bool";', 'return "uchar";'),
         ('    case 2:\n      return "ushort";', '    case 2:\n      return "uint";'),
         ("+ i] = axis.adaptive", "+ i] = false"),

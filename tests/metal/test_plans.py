@@ -159,11 +159,13 @@ def template_arguments(launch: dict) -> tuple[str, int, int, int]:
 
 
 def grid_faults(launches: list[dict]) -> list[str]:
-    """A threadgroup has at most 1024 threads; positions in the grid are uint3."""
+    """A threadgroup has at most 1024 threads, or as few as a simdgroup where a kernel
+    demands it; positions in the grid are uint3."""
     faults = []
     for launch in launches:
-        if not 1 <= math.prod(launch["threadgroup"]) <= 1024:
-            faults.append(f"threadgroup {launch['threadgroup']}")
+        for key, most in (("threadgroup", 1024), ("least_threadgroup", 32)):
+            if not 1 <= math.prod(launch[key]) <= most:
+                faults.append(f"{key} {launch[key]}")
         if not all(1 <= size < 2**32 for size in launch["grid"]):
             faults.append(f"grid {launch['grid']}")
     return faults
@@ -324,6 +326,8 @@ def share_faults(launches: list[dict], shape: Shape) -> list[str]:
         slices = 1 if step else launch["slices"]
         if x != -(-vectors * lanes // 32) * 32 or launch["threadgroup"][0] % 32:
             faults.append(f"{x} threads for {vectors} vectors, {lanes} lanes each")
+        if launch["least_threadgroup"] != [32, 1, 1]:
+            faults.append("simdgroups taken apart")
         if y != slices * columns or y != launch["results_size"][2]:
             faults.append(f"{y} threads for {slices} slices of {columns} columns")
         first_plane = launch["first_item"] * depth + launch["first_plane"]
@@ -534,9 +538,36 @@ def test_windows_that_need_no_lanes(library: ctypes.CDLL, shape: Shape, why: str
     assert not any(map(shares_taps, make_plan(library, "max_pool", shape))), why
 
 
+def pipelines(launches: list[dict]) -> list[tuple]:
+    return [(launch["kernel"], *launch["constants"]) for launch in launches]
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize("channels", [4, 2**16], ids=["few threads", "many threads"])
+@pytest.mark.parametrize("op", [*FORWARD, *BACKWARD, "max_unpool", "max_unpool_grad"])
+def test_inputs_of_any_size_share_pipelines(
+    library: ctypes.CDLL, op: str, channels: int
+):
+    """Where windows are as large as they are; MLX keeps each pipeline for good."""
+    first, second = (
+        pipelines(make_plan(library, op, Shape(plane(size, size), 2, channels)))
+        for size in ((32, 48), (36, 44))
+    )
+    assert first == second
+
+
+def test_small_kernels_are_known_to_the_compiler(library: ctypes.CDLL):
+    first, second = (
+        pipelines(make_plan(library, "max_pool", Shape(plane(32, size), 2, 4)))
+        for size in (2, 4)
+    )
+    assert first != second
+
+
 # A change of one launch, and what is said about it.
 FAULTS = {
     "threadgroup": ({"threadgroup": [32, 32, 2]}, "threadgroup [32, 32, 2]"),
+    "wide kernel": ({"least_threadgroup": [4, 4, 4]}, "least_threadgroup [4, 4, 4]"),
     "no threadgroup": ({"threadgroup": [0, 1, 1]}, "threadgroup [0, 1, 1]"),
     "grid": ({"grid": [1, 1, 2**32]}, "grid [1, 1, 4294967296]"),
     "channels": ({"grid": [2, 2, 8]}, "2 vectors of 4 channels"),
@@ -565,6 +596,7 @@ def test_a_planted_fault_is_found(library: ctypes.CDLL, name: str):
 SHARE_FAULTS = {
     "part of a simdgroup": ({"grid": [24, 16, 1]}, "24 threads for 2 vectors"),
     "threadgroup": ({"threadgroup": [16, 1, 1]}, "32 threads for 2 vectors"),
+    "wide kernel": ({"least_threadgroup": [16, 2, 1]}, "simdgroups taken apart"),
     "slices": ({"grid": [32, 15, 1]}, "15 threads for 16 slices of 1 columns"),
     "planes": ({"grid": [32, 16, 2]}, "[2, 1] planes"),
 }

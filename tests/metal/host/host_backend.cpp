@@ -130,6 +130,8 @@ void write_members(std::ostream& out, const Launch& launch) {
   write_list(out, launch.grid);
   out << ", \"threadgroup\": ";
   write_list(out, launch.threadgroup);
+  out << ", \"least_threadgroup\": ";
+  write_list(out, launch.threadgroup_within(32));
   out << ", \"constants\": ";
   write_list(out, launch.constants);
   out << ", \"in\": ";
