@@ -18,7 +18,8 @@ class AvgEnds {
   using Divisor = typename Average<T>::Divisor;
   using Op = Sum<Value>;
   static constexpr bool kDivided = std::is_floating_point_v<Divisor>;
-  static constexpr bool kDividedFirst = std::is_floating_point_v<Value>;
+  static constexpr bool kDividedFirst =
+      std::is_floating_point_v<Value> && !is_power<T>;
 
   explicit AvgEnds(const AvgTask& task)
       : average_(task),
@@ -26,23 +27,25 @@ class AvgEnds {
         x_(static_cast<const T*>(task.from)),
         y_(static_cast<T*>(task.to)),
         channels_(task.channels),
-        reads_by_position_(
-            kDividedFirst && task.adjoint && !task.divisor.is_uniform),
-        writes_by_position_(
-            kDivided && !task.adjoint && !task.divisor.is_uniform),
+        reads_by_position_(task.adjoint && !task.divisor.is_uniform),
+        writes_by_position_(!task.adjoint && !task.divisor.is_uniform),
         around_caches_(task.around_caches),
         divisor_of_all_(
-            reads_by_position_ ? Divisor{1}
-                               : divisor_at<Divisor>(task.divisor, 0, 0, 0)) {}
+            reads_by_position() ? Divisor{1}
+                                : divisor_at<Divisor>(task.divisor, 0, 0, 0)) {}
 
-  bool reads_by_position() const {
-    return reads_by_position_;
+  // Constant where they can be: no integers are divided by each other.
+  MLX_POOLING_INLINE bool reads_by_position() const {
+    return kDividedFirst && reads_by_position_;
+  }
+  MLX_POOLING_INLINE bool writes_by_position() const {
+    return kDivided && writes_by_position_;
   }
   Range read_alike() const {
-    return alike(reads_by_position_);
+    return alike(reads_by_position());
   }
   Range written_alike() const {
-    return alike(writes_by_position_);
+    return alike(writes_by_position());
   }
 
   MLX_POOLING_INLINE void read(
@@ -57,7 +60,9 @@ class AvgEnds {
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
           auto value = average_.template terms<L>(load<L>(x + j));
-          store<L>(values + j, divisor == 1 ? value : value / divisor);
+          store<L>(
+              values + j,
+              kDividedFirst && divisor != 1 ? value / divisor : value);
         });
   }
 
@@ -71,14 +76,14 @@ class AvgEnds {
   }
 
   MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
-    return reads_by_position_ ? divisor_at<Value>(divisor_, row.d, row.h, w)
-                              : Value{1};
+    return reads_by_position() ? divisor_at<Value>(divisor_, row.d, row.h, w)
+                               : Value{1};
   }
 
   template <int L>
   MLX_POOLING_INLINE auto read_cell(int64_t at, Value divisor) const {
     auto value = average_.template terms<L>(load<L>(x_ + at));
-    return Op::template of<L>(reads_by_position_ ? value / divisor : value);
+    return Op::template of<L>(reads_by_position() ? value / divisor : value);
   }
 
   template <int L>
@@ -87,8 +92,8 @@ class AvgEnds {
   }
 
   MLX_POOLING_INLINE Divisor writing(int64_t d, int64_t h, int64_t w) const {
-    return writes_by_position_ ? divisor_at<Divisor>(divisor_, d, h, w)
-                               : divisor_of_all_;
+    return writes_by_position() ? divisor_at<Divisor>(divisor_, d, h, w)
+                                : divisor_of_all_;
   }
 
   template <int L, typename Cell>
