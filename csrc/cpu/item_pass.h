@@ -62,7 +62,7 @@ class ItemPass {
   // Calls emit(o, window) for each output that is complete with item i, where
   // window(j) is the L cells from j on of the output.
   template <typename Emit>
-  void push(int64_t i, Emit emit) {
+  void push(int64_t i, const Emit& emit) {
     if (links_.block > 0) {
       collect(i);
     }

@@ -10,6 +10,22 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
+// Keeps the rows of a plane, from row `first` on, that an ItemPass emits: code
+// that all types of elements with the same Op have in common.
+template <typename Op>
+auto kept_rows(
+    typename Op::Cells to, int64_t first, int64_t width, int64_t taps) {
+  return [=](int64_t h, auto cells) MLX_POOLING_LAMBDA {
+    constexpr int kLanes = Op::kLanes;
+    auto row = to + (h - first) * width;
+    for (int64_t j = 0; j < width; j += kLanes) {
+      auto cell = cells(Lanes<kLanes>{}, j);
+      Op::template write<kLanes>(
+          row + j, Op::template moved<kLanes>(cell, taps));
+    }
+  };
+}
+
 // Reduces windows one axis after the other, the innermost first: taps once
 // joined to a row's winner or sum are not visited again by the windows above
 // and below. `Ends` reads rows of `from` and writes those of `to`:
@@ -51,33 +67,33 @@ class Sweep {
     }
     ItemPass<Op> planes(
         links_.axes[1], band(1), links_.kernel_width, width, scratch);
-    if (tiling.axis() == 1) {
-      reduce_plane(
-          rows, planes, 0, [&](int64_t h, auto cells) MLX_POOLING_LAMBDA {
-            store(0, h, cells);
-          });
-      return;
+    const bool is_plane = tiling.axis() == 1;
+    const auto height = band(1);
+    // One of rows and of planes, where each would be as much code again.
+    auto store_item = [this, is_plane, height, width](
+                          int64_t o, auto cells) MLX_POOLING_LAMBDA {
+      const auto d = is_plane ? 0 : o;
+      const auto lines = is_plane ? Range{o, o + 1} : height;
+      for (auto h = lines.begin; h < lines.end; ++h) {
+        const auto row = (h - lines.begin) * width;
+        this->store(
+            d, h, [=]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
+              return cells(lanes, row + j);
+            });
+      }
+    };
+    if (is_plane) {
+      return reduce_plane(rows, planes, 0, store_item);
     }
-    const auto first = band(1).begin;
-    const auto end = band(1).end;
-    auto plane = (end - first) * width;
     ItemPass<Op> volume(
         links_.axes[0], band(0), links_.kernel_height * links_.kernel_width,
-        plane, scratch);
+        height.size() * width, scratch);
     for (auto d = volume.from().begin; d < volume.from().end; ++d) {
       reduce_plane(
-          rows, planes, d, [&](int64_t h, auto cells) MLX_POOLING_LAMBDA {
-            auto to = volume.slot(d) + (h - first) * width;
-            write(cells, width, volume.tap_base(d), to);
-          });
-      volume.push(d, [&](int64_t o, auto cells) MLX_POOLING_LAMBDA {
-        for (auto h = first; h < end; ++h) {
-          auto row = (h - first) * width;
-          store(o, h, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-            return cells(lanes, row + j);
-          });
-        }
-      });
+          rows, planes, d,
+          kept_rows<Op>(
+              volume.slot(d), height.begin, width, volume.tap_base(d)));
+      volume.push(d, store_item);
     }
   }
 
@@ -105,7 +121,7 @@ class Sweep {
 
   template <typename Emit>
   MLX_POOLING_INLINE void
-  reduce_plane(Rows& rows, ItemPass<Op>& planes, int64_t d, Emit emit) {
+  reduce_plane(Rows& rows, ItemPass<Op>& planes, int64_t d, const Emit& emit) {
     planes.restart();
     for (auto h = planes.from().begin; h < planes.from().end; ++h) {
       std::visit(
@@ -172,15 +188,6 @@ class Sweep {
     auto& [depth, height, width] = links_.axes;
     auto row = (sample_ * depth.other_size + d) * height.other_size + h;
     return {row * width.other_size, tap_base, d, h};
-  }
-
-  template <typename Read>
-  MLX_POOLING_INLINE void
-  write(Read cells, int64_t count, int64_t taps, Cells to) {
-    for (int64_t j = 0; j < count; j += kLanes) {
-      Op::template write<kLanes>(
-          to + j, Op::template moved<kLanes>(cells(Lanes<kLanes>{}, j), taps));
-    }
   }
 
   void load(RowPass<Op>& rows, int64_t d, int64_t h) {
