@@ -107,7 +107,7 @@ void with_compared_type(Val dtype, Visit visit) {
 }
 
 template <typename Visit>
-void with_offset_type(Val dtype, Visit visit) {
+MLX_POOLING_INLINE void with_offset_type(Val dtype, Visit visit) {
   switch (dtype) {
     case Val::uint8:
       return visit(uint8_t{});

@@ -11,14 +11,14 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// The maximum of each window and, unless Offset is void, which tap it is.
-template <typename T, typename Offset, int L>
+// The maximum of each window and, unless Tap is void, which tap it is.
+template <typename T, typename Tap, int L>
 class Maxima {
  public:
   explicit Maxima(const MaxTask& task)
       : task_(task), flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
 
-  void run(int64_t begin, int64_t end) const {
+  [[gnu::noinline]] void run(int64_t begin, int64_t end) const {
     Walk walk(task_.links, begin);
     for (auto i = begin; i < end; ++i, walk.next()) {
       const auto window = window_at(walk, i);
@@ -33,9 +33,8 @@ class Maxima {
 
  private:
   using A = Arithmetic<T>;
-  static constexpr bool kOffsets = !std::is_void_v<Offset>;
-  using Stored = std::conditional_t<kOffsets, Offset, uint8_t>;
-  using Lane = OffsetLane<A, Stored>;
+  static constexpr bool kTaps = !std::is_void_v<Tap>;
+  using Lane = std::conditional_t<kTaps, Tap, OffsetLane<A, uint8_t>>;
 
   struct Window {
     Taps taps;
@@ -57,7 +56,7 @@ class Maxima {
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
     auto& taps = window.taps;
-    auto initial = taps.none() ? Lane(~Stored{0}) : Lane(taps.first());
+    auto initial = taps.none() ? Lane(~Lane{0}) : Lane(taps.first());
     Vec<A, L> best[U];
     Vec<Lane, L> best_tap[U];
     for (int u = 0; u < U; ++u) {
@@ -72,7 +71,7 @@ class Maxima {
         fetch_ahead<L>(from);
         auto v = in_register(flipped(load<L>(from), flip));
         auto better = replaces<kRule>(v, best[u]);
-        if constexpr (kOffsets) {
+        if constexpr (kTaps) {
           best_tap[u] =
               chosen<L>(resize_mask<Lane, L>(better), tap_here, best_tap[u]);
         }
@@ -91,12 +90,21 @@ class Maxima {
     for (int u = 0; u < U; ++u) {
       auto* y = static_cast<T*>(task_.to) + at + u * L;
       store_exact<L>(y, flipped(best[u], flip));
-      if constexpr (kOffsets) {
-        auto* offsets = static_cast<Offset*>(task_.offsets) + at + u * L;
-        store<L>(offsets, resize<Offset, L>(best_tap[u]));
+      if constexpr (kTaps) {
+        store_taps(at + u * L, best_tap[u]);
       }
     }
     return true;
+  }
+
+  MLX_POOLING_INLINE void store_taps(int64_t at, Vec<Lane, L> taps) const {
+    with_offset_type(
+        task_.offsets_dtype, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
+          if constexpr (sizeof(Offset) <= sizeof(Lane)) {
+            auto* offsets = static_cast<Offset*>(task_.offsets) + at;
+            store<L>(offsets, resize<Offset, L>(taps));
+          }
+        });
   }
 
   // Not of the caller's window, which stays in registers.
@@ -125,7 +133,7 @@ void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;
       with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
-        Maxima<T, Offset, L>(task).run(begin, end);
+        Maxima<T, Lane, L>(task).run(begin, end);
       });
     });
   });

@@ -16,8 +16,8 @@ Flip<Wide<T>> wide_flips(const MaxTask& task) {
   return std::make_signed_t<Flip<T>>(flips<T>(task));
 }
 
-// The maximum of each window and, unless Offset is void, which tap it is.
-template <typename T, typename Offset, int L>
+// The maximum of each window and, with taps, which of them it is.
+template <typename T, bool kTaps, int L>
 class GroupedMaxima {
  public:
   explicit GroupedMaxima(const MaxTask& task)
@@ -31,7 +31,7 @@ class GroupedMaxima {
         task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
           bool is_done = run.groups > 1 ? reduce_many(run, end)
                                         : reduce<Rule::fast, 1>(run, end);
-          if (!is_done) {
+          if (std::is_floating_point_v<A> && !is_done) {
             reduce_exactly(run, end);
           }
         });
@@ -41,7 +41,6 @@ class GroupedMaxima {
   using A = Wide<T>;
   using Tap = OffsetLane<A, uint32_t>;
   using Watch = NanWatch<A, L>;
-  static constexpr bool kOffsets = !std::is_void_v<Offset>;
 
   // At most kMost groups at once: 1 for a run of one. False if there is a NaN
   // nearby that the rule is not for.
@@ -101,7 +100,7 @@ class GroupedMaxima {
         for (int g = 0; g < G; ++g) {
           auto v = permuted<A, L>(low[g], high[g], places);
           auto better = replaces<kRule>(v, best[g]);
-          if constexpr (kOffsets) {
+          if constexpr (kTaps) {
             best_tap[g] = chosen<L>(
                 resize_mask<Tap, L>(better), broadcast<Tap, L>(Tap(tap + k)),
                 best_tap[g]);
@@ -115,13 +114,16 @@ class GroupedMaxima {
       value = flipped(value, flip);
     }
     groups.template store<true, T>(some, task_.to, best);
-    if constexpr (kOffsets) {
-      Vec<Wide<Offset>, L> taps_of[G];
-      for (int g = 0; g < G; ++g) {
-        taps_of[g] =
-            bits_as<Vec<Wide<Offset>, L>>(resize<uint32_t, L>(best_tap[g]));
-      }
-      groups.template store<true, Offset>(some, task_.offsets, taps_of);
+    if constexpr (kTaps) {
+      with_offset_type(
+          task_.offsets_dtype, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
+            Vec<Wide<Offset>, L> taps_of[G];
+            for (int g = 0; g < G; ++g) {
+              taps_of[g] = bits_as<Vec<Wide<Offset>, L>>(
+                  resize<uint32_t, L>(best_tap[g]));
+            }
+            groups.template store<true, Offset>(some, task_.offsets, taps_of);
+          });
     }
   }
 
@@ -131,10 +133,10 @@ class GroupedMaxima {
   const uintptr_t ahead_;
 };
 
-template <int L, typename T, typename Offset>
+template <int L, typename T, bool kTaps>
 void reduce(const MaxTask& task, int64_t begin, int64_t end) {
   if constexpr (L > 0) {
-    GroupedMaxima<T, Offset, L>(task).run(begin, end);
+    GroupedMaxima<T, kTaps, L>(task).run(begin, end);
   }
 }
 
@@ -146,12 +148,8 @@ int bytes_side_by_side() {
 
 void max_side_by_side(const MaxTask& task, int64_t begin, int64_t end) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
-    if (task.offsets == nullptr) {
-      return reduce<kGroupLanes<T>, T, void>(task, begin, end);
-    }
-    with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
-      reduce<kGroupLanes<T>, T, Offset>(task, begin, end);
-    });
+    task.offsets ? reduce<kGroupLanes<T>, T, true>(task, begin, end)
+                 : reduce<kGroupLanes<T>, T, false>(task, begin, end);
   });
 }
 
