@@ -18,6 +18,7 @@ class Maxima {
   explicit Maxima(const MaxTask& task)
       : task_(task), flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
 
+  // Inlined next to others, that of bytes took 1.4 times as long.
   [[gnu::noinline]] void run(int64_t begin, int64_t end) const {
     Walk walk(task_.links, begin);
     for (auto i = begin; i < end; ++i, walk.next()) {
