@@ -57,12 +57,19 @@ inline float window_divisor(constant PoolParams& p, float counted) {
   return root > 1 ? counted / p.divisor : counted;
 }
 
-// Metal has none. Its power may be off by 16 units in the last place, which a
-// step of Newton's corrects. As of a power, NaN of what is negative.
+// Metal has none. This is that of csrc/cpu/roots.h: Newton's, from a number
+// with a third of the exponent. As of a power, NaN of what is negative.
 inline float cube_root(float cube) {
-  const float near = precise::powr(cube, 1.0f / 3.0f);
+  const float third = 1.0f / 3.0f;
+  const int two_thirds_of_bias = 709958653; // less half the mantissa's error
+  float near = as_type<float>(
+      int(float(as_type<int>(cube)) * third) + two_thirds_of_bias);
+  MLX_POOLING_UNROLL
+  for (int i = 0; i < 3; ++i) {
+    near += (cube / (near * near) - near) * third;
+  }
   const bool is_regular = cube > 0.0f && cube < INFINITY;
-  return is_regular ? near + (cube / (near * near) - near) / 3.0f : near;
+  return is_regular ? near : cube < 0.0f ? NAN : cube;
 }
 
 template <typename To>
@@ -74,10 +81,10 @@ To average(constant PoolParams&, float sum, float divisor) {
                       : mean);
 }
 
-// Rounded after each step, and to an integer at last, ties to even. Product and
-// sum are statements of their own: Metal may fuse them within one.
+// Rounded after each step, and to an integer at last, ties to even.
 template <typename To>
 To average(constant PoolParams& p, int sum, float divisor) {
+  MLX_POOLING_UNFUSED
   if (sizeof(To) > 1) {
     return To(sum);
   }

@@ -19,7 +19,7 @@ constant int stride_w [[function_constant(5)]];
 constant int dilation_d [[function_constant(6)]];
 constant int dilation_h [[function_constant(7)]];
 constant int dilation_w [[function_constant(8)]];
-// Of norms: what elements are raised to, and the root of sums; else 1.
+// Of norms, 2 or 3: what elements are raised to, and the root of sums.
 constant int power [[function_constant(9)]];
 constant int root [[function_constant(10)]];
 // Some window leaves the input along D or H.
@@ -43,6 +43,11 @@ constant bool from_slices [[function_constant(22)]];
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \
   template [[host_name(name)]] [[kernel]] decltype(__VA_ARGS__) __VA_ARGS__;
+#endif
+
+// At the start of a function that rounds a product before it is added to.
+#ifndef MLX_POOLING_UNFUSED
+#define MLX_POOLING_UNFUSED _Pragma("STDC FP_CONTRACT OFF")
 #endif
 
 // Before loops over arrays that are to be registers.

@@ -29,9 +29,10 @@ struct Block {
 };
 
 struct PoolParams {
-  int64_t in[3];     // D, H, W of x and dx
-  int64_t out[3];    // D, H, W of y and dy
-  int64_t taps[3]; // and strides, where they are no function constants
+  int64_t in[3];  // D, H, W of x and dx
+  int64_t out[3]; // D, H, W of y and dy
+  // Kernels and strides, where they are no function constants.
+  int64_t taps[3];
   int64_t stride[3];
   int64_t pad_lo[3];
   int64_t pad_hi[3];

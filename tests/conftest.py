@@ -31,7 +31,8 @@ if mx.metal.is_available() and os.environ.get("MLX_POOLING_TEST_GPU", "1") == "1
 def pytest_configure() -> None:
     if os.environ.get("MLX_POOLING_EXPECT_GPU") == "1" and "gpu" not in DEVICES:
         raise pytest.UsageError(
-            "MLX_POOLING_EXPECT_GPU=1, but MLX finds no Metal GPU on this machine"
+            "MLX_POOLING_EXPECT_GPU=1, but MLX finds no Metal GPU on this machine or "
+            "MLX_POOLING_TEST_GPU is not 1"
         )
 
 

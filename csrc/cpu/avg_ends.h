@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/average.h"
 #include "cpu/kernels.h"
 #include "cpu/pass.h"

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
 #include "cpu/flips.h"

@@ -62,7 +62,8 @@ int vector_width(int64_t channels, const std::vector<Operand>& operands);
 std::string instantiation(
     const std::string& kernel, const std::vector<std::string>& arguments);
 
-// Kernels and strides are constants of small ones, or of all that are.
+// Kernels and strides are constants where they are small; set_all_sizes makes
+// them constants all.
 Launch
 make_launch(std::string kernel, const Geometry& g, std::vector<Buffer> buffers);
 void set_all_sizes(Launch& launch, const Geometry& g);

@@ -130,6 +130,8 @@ def build(
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_COMPILE_WARNING_AS_ERROR": "ON",
+        # They would hide that a source lacks an include.
+        "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",
         "CMAKE_MAKE_PROGRAM": Path(ninja.BIN_DIR) / "ninja",
         "CMAKE_TOOLCHAIN_FILE": HERE / "toolchain.cmake",
         "FRAMEWORKS": folder / "frameworks",

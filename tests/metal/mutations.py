@@ -302,7 +302,7 @@ MUTATIONS = {
         ("== 1 ? T(p.zero_point)", "== 1 ? T(0)"),
         ("root > 1 ? counted / p.divisor", "root > 1 ? counted"),
         ("cube > 0.0f && cube < INFINITY", "true"),
-        ("near + (cube / (near * near) - near) / 3.0f", "near"),
+        ("i < 3; ++i", "i < 2; ++i"),
         ("root == 3 ?", "root == 4 ?"),
         ("steps + float(p.zero_point)", "steps"),
         ("float(sum) * (1.0f / divisor)", "float(sum) / divisor"),
