@@ -9,6 +9,7 @@
 #include "cpu/kernels.h"
 #include "cpu/method.h"
 #include "cpu/parallel.h"
+#include "cpu/quads.h"
 #include "cpu/unpool.h"
 #include "mlx/backend/cpu/encoder.h"
 
@@ -47,6 +48,7 @@ struct Reducers {
   cpu::Kernel<T>* side_by_side;
   cpu::Kernel<T>* along_rows;
   cpu::Kernel<T>* column_by_column;
+  cpu::Kernel<T>* quads_by_column;
   cpu::Kernel<T>* row_by_row;
   cpu::Kernel<T>* sweep;
 };
@@ -150,6 +152,10 @@ void reduce(
       return run(task, outputs, bytes, by.along_rows);
     case cpu::Method::column_by_column:
       return run(task, outputs, bytes, by.column_by_column);
+    case cpu::Method::quads_by_column: {
+      auto quads = cpu::Quads(task.links, channels).of_sample();
+      return run(task, geometry.batch * quads, bytes, by.quads_by_column);
+    }
     case cpu::Method::sweep:
       return sweep(
           task, geometry, reduction == cpu::Reduction::gradient, bytes,
@@ -244,6 +250,7 @@ class CpuBackend : public Backend {
            .side_by_side = kernels.max_side_by_side,
            .along_rows = kernels.max_along_rows,
            .column_by_column = kernels.max_column_by_column,
+           .quads_by_column = kernels.max_quads_by_column,
            .row_by_row = nullptr,
            .sweep = kernels.max_sweep});
     });
@@ -355,6 +362,7 @@ class CpuBackend : public Backend {
            .side_by_side = kernels.avg_side_by_side,
            .along_rows = kernels.avg_along_rows,
            .column_by_column = kernels.avg_column_by_column,
+           .quads_by_column = nullptr,
            .row_by_row = kernels.avg_row_by_row,
            .sweep = kernels.avg_sweep});
     });
@@ -384,6 +392,7 @@ class CpuBackend : public Backend {
            .side_by_side = nullptr,
            .along_rows = nullptr,
            .column_by_column = kernels.avg_column_by_column,
+           .quads_by_column = nullptr,
            .row_by_row = nullptr,
            .sweep = kernels.avg_sweep});
     });

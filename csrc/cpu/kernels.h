@@ -72,6 +72,7 @@ struct Kernels {
   Kernel<MaxTask>* max_side_by_side;
   Kernel<MaxTask>* max_along_rows;
   Kernel<MaxTask>* max_column_by_column;
+  Kernel<MaxTask>* max_quads_by_column;
   Kernel<MaxTask>* max_sweep;
   Kernel<AvgTask>* avg_pool;
   Kernel<AvgTask>* avg_pool_grad;
@@ -106,6 +107,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<MaxTask> max_side_by_side;             \
   Kernel<MaxTask> max_along_rows;               \
   Kernel<MaxTask> max_column_by_column;         \
+  Kernel<MaxTask> max_quads_by_column;          \
   Kernel<MaxTask> max_sweep;                    \
   Kernel<AvgTask> avg_pool;                     \
   Kernel<AvgTask> avg_pool_grad;                \
@@ -130,6 +132,7 @@ int64_t lanes_side_by_side(int64_t bytes);
       max_side_by_side,                         \
       max_along_rows,                           \
       max_column_by_column,                     \
+      max_quads_by_column,                      \
       max_sweep,                                \
       avg_pool,                                 \
       avg_pool_grad,                            \

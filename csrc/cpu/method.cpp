@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu/kernels.h"
+#include "cpu/quads.h"
 
 namespace mlx_pooling::cpu {
 
@@ -183,6 +184,13 @@ bool has_columns(const Links& links, int64_t channels, int64_t lane) {
       !width.some_empty && channels * lane >= kVector * kFloat;
 }
 
+// Whether windows of these columns are those of MaxQuads.
+bool has_quads(const Links& links) {
+  return std::all_of(links.axes.begin(), links.axes.end(), [](auto& axis) {
+    return axis.origin() && axis.step == 1 && axis.kernel == kQuadKernel;
+  });
+}
+
 // Whether there is a CollectByColumn for such covers.
 bool collects_columns(const Links& covers, int64_t channels, int64_t lane) {
   auto& width = covers.axes[2];
@@ -308,6 +316,10 @@ Choice method_of_reduction(
     if (along_rows < others) {
       return {Method::along_rows};
     }
+  }
+  if (reduction == Reduction::maximum && has_quads(links) &&
+      has_columns(links, channels, lane)) {
+    return {Method::quads_by_column};
   }
   if (has_columns(links, channels, lane) &&
       column_by_column_cost(links, channels, lane, cost) <

@@ -13,6 +13,7 @@ enum class Method {
   along_rows,       // visit vectors of neighbouring taps: AlongRows
   column_by_column, // visit every column of a row of windows once:
                     // ColumnByColumn, CollectByColumn
+  quads_by_column,  // of four rows of windows together: MaxQuads
   sweep,            // reduce along one axis after the other: Sweep
   row_by_row,       // sum each row of a window, then those: RowByRow
   winners,          // visit every window's winner: HandOut

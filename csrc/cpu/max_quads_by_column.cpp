@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <array>
+
+#include "cpu/max_ends.h"
+#include "cpu/nan_watch.h"
+#include "cpu/pass.h"
+#include "cpu/quads.h"
+#include "cpu/walk.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+constexpr int K = kQuadKernel;
+constexpr int kRows = K + 1; // that a quad reads of each of as many planes
+constexpr int kWindows = 4;
+
+// The rows that a quad reads and writes.
+struct QuadRows {
+  QuadRows(const Links& links, const Quad& quad, int64_t channels) {
+    auto& [depth, height, width] = links.axes;
+    auto row_at = [](const AxisLinks& axis, int64_t o, int i) {
+      return std::clamp<int64_t>(
+          o + *axis.origin() + i, 0, axis.other_size - 1);
+    };
+    for (int i = 0; i < kRows; ++i) {
+      for (int j = 0; j < kRows; ++j) {
+        auto row = row_at(depth, quad.d, i) * height.other_size +
+            row_at(height, quad.h, j);
+        from[i][j] =
+            (quad.sample * links.other_plane() + row * width.other_size) *
+            channels;
+      }
+    }
+    for (int n = 0; n < kWindows; ++n) {
+      auto d = quad.d + n / 2;
+      auto h = quad.h + n % 2;
+      auto row = (quad.sample * depth.size() + d) * height.size() + h;
+      bool is_there = d < depth.size() && h < height.size();
+      outputs[n] = is_there ? row * width.size() : -1;
+    }
+  }
+
+  // First elements, by plane. Of a row beyond the input that of the nearest
+  // there is, which all of its windows reach.
+  int64_t from[kRows][kRows];
+  int64_t outputs[kWindows]; // positions where each begins, if there is one
+};
+
+// Calls visit<I>() for each I below N.
+template <int N, typename Visit>
+MLX_POOLING_INLINE void unrolled(Visit visit) {
+  [&]<int... I>(std::integer_sequence<int, I...>) MLX_POOLING_LAMBDA {
+    (visit.template operator()<I>(), ...);
+  }(std::make_integer_sequence<int, N>{});
+}
+
+// The maxima of windows of 3 x 3 x 3, one apart, of a quad at once, column by
+// column: of the rows that its windows reach, each is read once, not 36 for
+// those of one after the other.
+template <typename T>
+class MaxQuads {
+ public:
+  explicit MaxQuads(const MaxTask& task) : task_(task), ends_(task) {}
+
+  // False if there is a NaN.
+  bool run(const Quad& quad, const Quad& next) const {
+    const QuadRows rows(task_.links, quad, task_.channels);
+    const QuadRows next_rows(task_.links, next, task_.channels);
+    bool is_done = true;
+    for_each_block<A, kLanes, 1>(
+        task_.channels, [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
+          is_done = reduce(quad, rows, next_rows, c) && is_done;
+        });
+    return is_done;
+  }
+
+ private:
+  using Ends = MaxEnds<T, false, Rule::fast>;
+  using Op = typename Ends::Op;
+  using A = typename Op::Value;
+  static constexpr int kLanes = Op::kLanes;
+  using Cell = typename Op::template Cell<kLanes>;
+  using Cells = std::array<Cell, kWindows>;
+  using Watch = NanWatch<A, kLanes>;
+
+  bool reduce(
+      const Quad& quad,
+      const QuadRows& rows,
+      const QuadRows& next,
+      int64_t c) const {
+    auto& width = task_.links.axes[2];
+    const auto channels = task_.channels;
+    auto ends = ends_;
+    if constexpr (!fills_lines<kLanes * sizeof(T)>) {
+      ends.stay_in_caches();
+    }
+    Watch watch;
+    auto w = quad.width.begin + *width.origin();
+    auto next_column = [&]() MLX_POOLING_LAMBDA {
+      Cells cells;
+      if (w >= 0 && w < width.other_size) {
+        cells = column(ends, rows, w * channels + c, watch);
+      } else {
+        cells.fill(Op::template outside<kLanes>());
+      }
+      ++w;
+      return cells;
+    };
+    // All blocks of channels together ask for the next quad's rows.
+    auto* ahead = static_cast<const T*>(task_.from) + c * quad.width.size();
+    Cells before[K - 1] = {next_column(), next_column()};
+    for (auto i = quad.width.begin; i < quad.width.end; ++i) {
+      auto cells = next_column();
+      unrolled<2 * kRows>([&]<int N>() MLX_POOLING_LAMBDA {
+        fetch_ahead<64, 2>(ahead + next.from[2 + N / kRows][N % kRows], 0);
+      });
+      ahead += kLanes;
+      unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
+        if (rows.outputs[N] >= 0) {
+          auto at = (rows.outputs[N] + i) * channels + c;
+          auto cell = joined(joined(before[0][N], before[1][N]), cells[N]);
+          ends.template write_cell<kLanes>(at, kAheadBytes, cell, {});
+        }
+        before[0][N] = before[1][N];
+        before[1][N] = cells[N];
+      });
+    }
+    return !watch.saw_nan();
+  }
+
+  // A column of each of the four, over their rows.
+  MLX_POOLING_INLINE Cells column(
+      const Ends& ends, const QuadRows& rows, int64_t at, Watch& watch) const {
+    std::array<std::array<Cell, 2>, kRows> planes;
+    unrolled<kRows>([&]<int I>() MLX_POOLING_LAMBDA {
+      std::array<Cell, kRows> cells;
+      unrolled<kRows>([&]<int J>() MLX_POOLING_LAMBDA {
+        cells[J] = ends.template read_cell<kLanes>(rows.from[I][J] + at, 0);
+        watch.see(cells[J].value, J);
+      });
+      planes[I] = two_windows(cells[0], cells[1], cells[2], cells[3]);
+    });
+    Cells windows;
+    unrolled<2>([&]<int H>() MLX_POOLING_LAMBDA {
+      auto [first, second] =
+          two_windows(planes[0][H], planes[1][H], planes[2][H], planes[3][H]);
+      windows[H] = first;
+      windows[2 + H] = second;
+    });
+    return windows;
+  }
+
+  MLX_POOLING_INLINE static Cell joined(const Cell& a, const Cell& b) {
+    return Op::template joined<kLanes>(a, b);
+  }
+
+  // Of all but the last, and all but the first.
+  MLX_POOLING_INLINE static std::array<Cell, 2>
+  two_windows(const Cell& a, const Cell& b, const Cell& c, const Cell& d) {
+    auto middle = joined(b, c);
+    return {joined(a, middle), joined(middle, d)};
+  }
+
+  const MaxTask& task_;
+  Ends ends_;
+};
+
+} // namespace
+
+void max_quads_by_column(const MaxTask& task, int64_t begin, int64_t end) {
+  with_compared_type(task.dtype, [&]<typename T>(T) {
+    const MaxQuads<T> by_column(task);
+    const Quads quads(task.links, task.channels);
+    for (auto i = begin; i < end; ++i) {
+      auto quad = quads[i];
+      if (by_column.run(quad, quads[std::min(i + 1, end - 1)])) {
+        continue;
+      }
+      // So few taps may be walked over, where that is rare.
+      for (auto row : QuadRows(task.links, quad, task.channels).outputs) {
+        if (row >= 0) {
+          cpu::kernels().max_pool(
+              task, row + quad.width.begin, row + quad.width.end);
+        }
+      }
+    }
+  });
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
