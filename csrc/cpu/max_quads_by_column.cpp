@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "cpu/max_ends.h"
 #include "cpu/nan_watch.h"

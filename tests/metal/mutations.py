@@ -299,14 +299,14 @@ MUTATIONS = {
     "metal/average.h": [
         ("power == 2 ? v * v", "power == 2 ? v"),
         ("v * v * v", "v * v"),
-        ("== 1 ? T(p.zero_point)", "== 1 ? T(0)"),
+        ("== 1 ? T(p.zero_point)", "== 1 ? T(p.zero_point + 1)"),
         ("root > 1 ? counted / p.divisor", "root > 1 ? counted"),
         ("cube > 0.0f && cube < INFINITY", "true"),
         ("i < 3; ++i", "i < 2; ++i"),
         ("root == 3 ?", "root == 4 ?"),
-        ("steps + float(p.zero_point)", "steps"),
+        ("steps + float(p.zero_point)", "steps - float(p.zero_point)"),
         ("float(sum) * (1.0f / divisor)", "float(sum) / divisor"),
-        ("clamp(mean, least, most)", "mean"),
+        ("clamp(mean, least, most)", "clamp(mean, least + 1.0f, most)"),
         ("rint(clamp", "(clamp"),
     ],
     "metal/avg_pool_grad.metal": [
