@@ -113,6 +113,21 @@ def leave_garbage(shape: tuple[int, ...], dtype: mx.Dtype) -> None:
     mx.eval([mx.full(shape, 7, dtype) for _ in range(8)])
 
 
+@pytest.mark.parametrize("channels", [17, 64])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"),
+    [((30, 40), (30, 40), 1), ((31, 47), (5, 20), (7, 22)), ((200,), 90, 95)],
+)
+def test_averages_over_large_windows_that_share_no_input(
+    size: tuple, kernel: tuple, stride: tuple, channels: int
+):
+    """Some inputs lie between them, or behind the last."""
+    case = Case(geometry(size, kernel, stride), 2, channels, Data("ties", channels))
+    for dtype in (*FLOATS, mx.complex64):
+        leave_garbage(case.input_shape, dtype)
+        check_avg_vjp(case, dtype, {})
+
+
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("channels", [8, 17, 64])
 @pytest.mark.parametrize(("stride", "dilation"), [(2, 1), (3, 1), (2, 3), (5, 3)])

@@ -381,7 +381,12 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
-      if (auto choice = method_of_spreading(avg.links, g, lane)) {
+      auto choice =
+          method_of_spreading(avg.links, g, lane, cpu::Reduction::gradient);
+      if (choice && choice->method == cpu::Method::fill) {
+        return run(avg, g.inputs(), bytes, kernels.avg_pool_fill);
+      }
+      if (choice) {
         return spread(
             avg, g, dx, *choice, bytes, kernels.avg_pool_spread,
             kernels.avg_spread_side_by_side);

@@ -76,6 +76,7 @@ struct Kernels {
   Kernel<MaxTask>* max_sweep;
   Kernel<AvgTask>* avg_pool;
   Kernel<AvgTask>* avg_pool_grad;
+  Kernel<AvgTask>* avg_pool_fill;
   Kernel<AvgTask>* avg_pool_spread;
   Kernel<AvgTask>* avg_spread_side_by_side;
   Kernel<AvgTask>* avg_side_by_side;
@@ -111,6 +112,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<MaxTask> max_sweep;                    \
   Kernel<AvgTask> avg_pool;                     \
   Kernel<AvgTask> avg_pool_grad;                \
+  Kernel<AvgTask> avg_pool_fill;                \
   Kernel<AvgTask> avg_pool_spread;              \
   Kernel<AvgTask> avg_spread_side_by_side;      \
   Kernel<AvgTask> avg_side_by_side;             \
@@ -136,6 +138,7 @@ int64_t lanes_side_by_side(int64_t bytes);
       max_sweep,                                \
       avg_pool,                                 \
       avg_pool_grad,                            \
+      avg_pool_fill,                            \
       avg_pool_spread,                          \
       avg_spread_side_by_side,                  \
       avg_side_by_side,                         \

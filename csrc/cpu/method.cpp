@@ -33,12 +33,14 @@ namespace {
 //     gradients over small windows that share no input
 //   spread_side_by_side   the same
 //     of few channels
+//   fill                  so much for each row of a window
+//     the same of averages over larger windows: global ones
 //
-// Where that pays, it is spread; else the cheapest is taken. Of sums and maxima
-// only walk has an answer for windows without a tap whose taps matter, for
-// inputs without a position and for links that are out of order (gradients of
-// strided dilation); of gradients of maxima, for windows of more taps than a
-// table should have.
+// Where that pays, it is spread or filled; else the cheapest is taken. Of sums
+// and maxima only walk has an answer for windows without a tap whose taps
+// matter, for inputs without a position and for links that are out of order
+// (gradients of strided dilation); of gradients of maxima, for windows of more
+// taps than a table should have.
 //
 // Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
@@ -106,6 +108,8 @@ constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
+// Elements of a row of a window, for what each costs.
+constexpr int64_t kLeastFilled = 320;
 // Columns whose results fit into registers.
 constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
@@ -335,12 +339,20 @@ Choice method_of_reduction(
 }
 
 std::optional<Choice> method_of_spreading(
-    const Links& covers, const Geometry& geometry, int64_t lane) {
+    const Links& covers,
+    const Geometry& geometry,
+    int64_t lane,
+    Reduction reduction) {
   auto& axes = covers.axes;
   bool is_shared = std::any_of(
       axes.begin(), axes.end(), [](auto& axis) { return axis.longest > 1; });
-  if (is_shared || geometry.taps() > kMostSpread) {
+  if (is_shared) {
     return std::nullopt;
+  }
+  if (geometry.taps() > kMostSpread) {
+    bool fills = reduction == Reduction::gradient && axes[2].spacing &&
+        geometry.axes[2].kernel * geometry.channels >= kLeastFilled;
+    return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }
   if (geometry.channels >= kLeastSpread) {
     return Choice{Method::spread};
@@ -359,7 +371,8 @@ Choice method_of_scatter(
     const Geometry& geometry,
     int64_t lane,
     int64_t offset_bytes) {
-  auto spreading = method_of_spreading(covers, geometry, lane);
+  auto spreading =
+      method_of_spreading(covers, geometry, lane, Reduction::winner);
   if (offset_bytes == 1 && spreading) {
     return *spreading;
   }

@@ -19,6 +19,7 @@ enum class Method {
   winners,          // visit every window's winner: HandOut
   spread,           // visit every window, and write the gradients of its inputs
   spread_side_by_side, // of several windows at once
+  fill,                // visit each row of a window once: Fill
 };
 
 struct Choice {
@@ -37,10 +38,13 @@ enum class Reduction {
 Choice method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
-// Where no two windows share an input, and they are small, so that a gradient
-// is better spread: how.
+// Where no two windows share an input, and a gradient is better made window by
+// window: how.
 std::optional<Choice> method_of_spreading(
-    const Links& covers, const Geometry& geometry, int64_t lane);
+    const Links& covers,
+    const Geometry& geometry,
+    int64_t lane,
+    Reduction reduction);
 
 // Vectors after which lanes of AlongRows have the same channel again, if any.
 inline int64_t along_rows_period(int64_t channels) {
