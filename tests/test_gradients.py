@@ -118,11 +118,14 @@ def leave_garbage(shape: tuple[int, ...], dtype: mx.Dtype) -> None:
     ("size", "kernel", "stride"),
     [((30, 40), (30, 40), 1), ((31, 47), (5, 20), (7, 22)), ((200,), 90, 95)],
 )
-def test_averages_over_large_windows_that_share_no_input(
+def test_large_windows_that_share_no_input(
     size: tuple, kernel: tuple, stride: tuple, channels: int
 ):
     """Some inputs lie between them, or behind the last."""
     case = Case(geometry(size, kernel, stride), 2, channels, Data("ties", channels))
+    for dtype in FLOATS:
+        leave_garbage(case.input_shape, dtype)
+        check_max_vjp(case, dtype)
     for dtype in (*FLOATS, mx.complex64):
         leave_garbage(case.input_shape, dtype)
         check_avg_vjp(case, dtype, {})

@@ -154,6 +154,25 @@ def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
         assert_same(indices, expected.indices)
 
 
+@pytest.mark.parametrize(
+    "dtype", [mx.bool_, mx.uint8, mx.int16, mx.uint32, mx.int64, mx.float16], ids=str
+)
+@pytest.mark.parametrize(
+    "name", ["1-d 70/70", "2-d 20/20, padded", "2-d as large as the input"]
+)
+def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
+    """Of which a position has more than are read at once."""
+    g = geometry(*WINDOWS[name])
+    for channels in (130, 603):
+        kind = "nan" if dtype == mx.float16 else "extremes"
+        x = Data(kind, channels).array((1, *g.size, channels), dtype)
+        expected = reference.max_pool(exact(x), g)
+        assert_same(max_pool(x, g), expected.values)
+        values, indices = max_pool(x, g, return_indices=True)
+        assert_same(values, expected.values)
+        assert_same(indices, expected.indices)
+
+
 @EACH_WINDOW
 def test_gradient_of_the_maximum(window):
     for case in cases(window):

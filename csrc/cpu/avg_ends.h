@@ -68,13 +68,10 @@ class AvgEnds {
         });
   }
 
-  // Of a window, whose sum is divided when it is stored. The next comes from
-  // another position, where hardware expects no row of vectors.
+  // Of a window, whose sum is divided when it is stored.
   template <int L>
   MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
-    auto* x = x_ + at;
-    fetch_ahead<L>(x, kBlockBytes);
-    return Op::template of<L>(average_.template terms<L>(load<L>(x)));
+    return Op::template of<L>(average_.template terms<L>(load<L>(x_ + at)));
   }
 
   MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
@@ -88,9 +85,9 @@ class AvgEnds {
     return Op::template of<L>(reads_by_position() ? value / divisor : value);
   }
 
-  template <int L>
+  template <int L, int kLevel = 2>
   MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
-    fetch_ahead<L, 2>(x_ + at, ahead);
+    fetch_ahead<L, kLevel>(x_ + at, ahead);
   }
 
   MLX_POOLING_INLINE Divisor writing(int64_t d, int64_t h, int64_t w) const {
@@ -129,8 +126,6 @@ class AvgEnds {
   Range alike(bool by_position) const {
     return by_position ? divisor_.factors[2].repeating() : kWholeRow;
   }
-
-  static constexpr uintptr_t kBlockBytes = 8 * kVectorBytes;
 
   Average<T> average_;
   const cpu::Divisor& divisor_;

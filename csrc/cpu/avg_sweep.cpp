@@ -17,8 +17,10 @@ void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
 void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end) {
   with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
-    RowByRow<AvgEnds<T>>(task.links, task.channels, ends)
-        .run(*task.tiling, begin, end);
+    RowByRow<AvgEnds<T>> row_by_row(task.links, task.channels, ends);
+    for (auto unit = begin; unit < end; ++unit) {
+      row_by_row.run(task.tiling->unit(unit));
+    }
   });
 }
 

@@ -161,7 +161,8 @@ void reduce(
           task, geometry, reduction == cpu::Reduction::gradient, bytes,
           by.sweep);
     case cpu::Method::row_by_row:
-      task.tiling = cpu::Tiling::row_by_row(outputs, channels);
+      task.tiling =
+          cpu::Tiling::row_by_row(outputs, channels, cpu::threads_for(bytes));
       return run(task, task.tiling->units(), bytes, by.row_by_row);
     default:
       return run(task, outputs, bytes, by.walk);
@@ -251,7 +252,7 @@ class CpuBackend : public Backend {
            .along_rows = kernels.max_along_rows,
            .column_by_column = kernels.max_column_by_column,
            .quads_by_column = kernels.max_quads_by_column,
-           .row_by_row = nullptr,
+           .row_by_row = kernels.max_row_by_row,
            .sweep = kernels.max_sweep});
     });
   }
@@ -279,6 +280,10 @@ class CpuBackend : public Backend {
               return spread(
                   max, g, dx, choice, bytes, kernels.max_pool_spread,
                   kernels.max_spread_side_by_side);
+            case cpu::Method::place:
+              cpu::clear(max.to, dx.nbytes(), max.around_caches);
+              max.links = cpu::Links::windows(g);
+              return run(max, g.outputs(), bytes, kernels.max_pool_place);
             case cpu::Method::winners:
               max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
               max.winners.emplace(g);

@@ -1,12 +1,33 @@
 #include "cpu/clear.h"
 
+#include <algorithm>
 #include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "cpu/parallel.h"
 
 namespace mlx_pooling::cpu {
 
 namespace {
+
+constexpr int64_t kLine = 64;
+
+// Whole lines, where there is an instruction for it.
+void clear_around_caches(char* begin, char* end) {
+#if defined(__SSE2__)
+  for (; end - begin >= kLine; begin += kLine) {
+    for (int64_t i = 0; i < kLine; i += sizeof(__m128i)) {
+      _mm_stream_si128(
+          reinterpret_cast<__m128i*>(begin + i), _mm_setzero_si128());
+    }
+  }
+  _mm_sfence(); // such stores come in no order otherwise
+#endif
+  std::memset(begin, 0, end - begin);
+}
 
 int64_t linked_positions(const AxisLinks& axis) {
   if (!axis.some_empty) {
@@ -29,6 +50,18 @@ void clear_unlinked_columns(
 }
 
 } // namespace
+
+void clear(void* to, int64_t bytes, bool around_caches) {
+  parallel_for(ceil_div(bytes, kLine), bytes, [=](int64_t begin, int64_t end) {
+    auto* first = static_cast<char*>(to) + begin * kLine;
+    auto* last = static_cast<char*>(to) + std::min(end * kLine, bytes);
+    if (around_caches) {
+      clear_around_caches(first, last);
+    } else {
+      std::memset(first, 0, last - first);
+    }
+  });
+}
 
 void clear_unlinked(
     const Links& links, int64_t batch, int64_t position_bytes, void* to) {

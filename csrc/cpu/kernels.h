@@ -67,6 +67,7 @@ struct Kernels {
   Kernel<MaxTask>* max_pool_winners;
   Kernel<MaxTask>* max_pool_gather;
   Kernel<MaxTask>* max_pool_indices;
+  Kernel<MaxTask>* max_pool_place;
   Kernel<MaxTask>* max_pool_spread;
   Kernel<MaxTask>* max_spread_side_by_side;
   Kernel<MaxTask>* max_side_by_side;
@@ -74,6 +75,7 @@ struct Kernels {
   Kernel<MaxTask>* max_column_by_column;
   Kernel<MaxTask>* max_quads_by_column;
   Kernel<MaxTask>* max_sweep;
+  Kernel<MaxTask>* max_row_by_row;
   Kernel<AvgTask>* avg_pool;
   Kernel<AvgTask>* avg_pool_grad;
   Kernel<AvgTask>* avg_pool_fill;
@@ -103,6 +105,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<MaxTask> max_pool_winners;             \
   Kernel<MaxTask> max_pool_gather;              \
   Kernel<MaxTask> max_pool_indices;             \
+  Kernel<MaxTask> max_pool_place;               \
   Kernel<MaxTask> max_pool_spread;              \
   Kernel<MaxTask> max_spread_side_by_side;      \
   Kernel<MaxTask> max_side_by_side;             \
@@ -110,6 +113,7 @@ int64_t lanes_side_by_side(int64_t bytes);
   Kernel<MaxTask> max_column_by_column;         \
   Kernel<MaxTask> max_quads_by_column;          \
   Kernel<MaxTask> max_sweep;                    \
+  Kernel<MaxTask> max_row_by_row;               \
   Kernel<AvgTask> avg_pool;                     \
   Kernel<AvgTask> avg_pool_grad;                \
   Kernel<AvgTask> avg_pool_fill;                \
@@ -129,6 +133,7 @@ int64_t lanes_side_by_side(int64_t bytes);
       max_pool_winners,                         \
       max_pool_gather,                          \
       max_pool_indices,                         \
+      max_pool_place,                           \
       max_pool_spread,                          \
       max_spread_side_by_side,                  \
       max_side_by_side,                         \
@@ -136,6 +141,7 @@ int64_t lanes_side_by_side(int64_t bytes);
       max_column_by_column,                     \
       max_quads_by_column,                      \
       max_sweep,                                \
+      max_row_by_row,                           \
       avg_pool,                                 \
       avg_pool_grad,                            \
       avg_pool_fill,                            \

@@ -4,6 +4,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/pass.h"
+#include "cpu/spread.h"
 #include "cpu/word.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -136,7 +137,38 @@ void values_of(const MaxTask& task, int64_t begin, int64_t end) {
   });
 }
 
+// Where `values_of` would read, if no two windows may have the same input and
+// all others are zero already.
+template <typename Offset, typename T>
+void place(const MaxTask& task, int64_t begin, int64_t end) {
+  const auto channels = task.channels;
+  const auto plane = task.links.other_plane();
+  const auto* offsets = static_cast<const Offset*>(task.offsets);
+  const auto* from = static_cast<const T*>(task.from);
+  auto* to = static_cast<T*>(task.to);
+  const TapPositions<Offset> positions(task.links);
+  for_each_window(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
+    auto first = n * plane + start;
+    for (int64_t c = 0; c < channels; ++c) {
+      auto tap = offsets[i * channels + c];
+      if (tap != kNoTap<Offset>) {
+        auto position = first + positions.template of<int64_t, 1>(tap);
+        store<1>(
+            to + position * channels + c,
+            sum_of_one<T>(load<1>(from + i * channels + c)));
+      }
+    }
+  });
+}
+
 } // namespace
+
+void max_pool_place(const MaxTask& task, int64_t begin, int64_t end) {
+  with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
+    with_added_type(
+        task.dtype, [&]<typename T>(T) { place<Offset, T>(task, begin, end); });
+  });
+}
 
 void max_pool_indices(const MaxTask& task, int64_t begin, int64_t end) {
   with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {

@@ -1,40 +1,64 @@
 #include "cpu/max_ends.h"
+#include "cpu/row_by_row.h"
 #include "cpu/sweep.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
+struct BySweep {
+  template <typename Ends>
+  static void run(const MaxTask& task, int64_t unit, Ends& ends) {
+    Sweep<Ends>(task.links, task.channels, ends).run(*task.tiling, unit);
+  }
+};
+struct ByRow {
+  template <typename Ends>
+  static void run(const MaxTask& task, int64_t unit, Ends& ends) {
+    RowByRow<Ends>(task.links, task.channels, ends)
+        .run(task.tiling->unit(unit));
+  }
+};
+
 // False if there is a NaN, and the rule was not for that.
-template <typename T, bool kTaps, Rule kRule>
-bool sweep_unit(const MaxTask& task, int64_t unit) {
-  using Ends = MaxEnds<T, kTaps, kRule>;
-  Ends ends(task);
-  Sweep<Ends>(task.links, task.channels, ends).run(*task.tiling, unit);
+template <typename Reduce, typename T, bool kTaps, Rule kRule>
+bool reduce_unit(const MaxTask& task, int64_t unit) {
+  MaxEnds<T, kTaps, kRule> ends(task);
+  Reduce::run(task, unit, ends);
   return !ends.saw_nan();
 }
 
 // By the fast rule and, if that says that there is a NaN, by the exact one,
 // which is rare enough to find taps nobody asks for.
-template <typename T>
-void sweep_unit(const MaxTask& task, int64_t unit) {
-  bool is_done = task.offsets ? sweep_unit<T, true, Rule::fast>(task, unit)
-                              : sweep_unit<T, false, Rule::fast>(task, unit);
+template <typename Reduce, typename T>
+void reduce_unit(const MaxTask& task, int64_t unit) {
+  bool is_done = task.offsets
+      ? reduce_unit<Reduce, T, true, Rule::fast>(task, unit)
+      : reduce_unit<Reduce, T, false, Rule::fast>(task, unit);
   if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
     if (!is_done) {
-      sweep_unit<T, true, Rule::exact>(task, unit);
+      reduce_unit<Reduce, T, true, Rule::exact>(task, unit);
     }
   }
+}
+
+template <typename Reduce>
+void reduce(const MaxTask& task, int64_t begin, int64_t end) {
+  with_compared_type(task.dtype, [&]<typename T>(T) {
+    for (auto unit = begin; unit < end; ++unit) {
+      reduce_unit<Reduce, T>(task, unit);
+    }
+  });
 }
 
 } // namespace
 
 void max_sweep(const MaxTask& task, int64_t begin, int64_t end) {
-  with_compared_type(task.dtype, [&]<typename T>(T) {
-    for (auto unit = begin; unit < end; ++unit) {
-      sweep_unit<T>(task, unit);
-    }
-  });
+  reduce<BySweep>(task, begin, end);
+}
+
+void max_row_by_row(const MaxTask& task, int64_t begin, int64_t end) {
+  reduce<ByRow>(task, begin, end);
 }
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -24,7 +24,7 @@ namespace {
 //     small windows, one column apart; gradients of maxima over windows of
 //     three columns, two apart, too
 //   row_by_row            product of the window's sizes
-//     averages over large windows that share little: global ones
+//     large windows that share little: global ones
 //   sweep                 sum of what each axis costs
 //     all other sums and maxima
 //   winners               so much for each window, less for wide ones
@@ -35,6 +35,8 @@ namespace {
 //     of few channels
 //   fill                  so much for each row of a window
 //     the same of averages over larger windows: global ones
+//   place                 so much for each window
+//     the same of maxima
 //
 // Where that pays, it is spread or filled; else the cheapest is taken. Of sums
 // and maxima only walk has an answer for windows without a tap whose taps
@@ -114,6 +116,8 @@ constexpr int64_t kLeastFilled = 320;
 constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
+// Maxima of so many channels are read in pieces if window by window.
+constexpr int64_t kFewVectors = 8;
 
 double longest(const AxisLinks& links) {
   return static_cast<double>(links.longest);
@@ -293,6 +297,13 @@ double winners_cost(const Links& covers, const Geometry& geometry) {
   return totals <= kMostTotals ? cost : cost * kUncachedTotals;
 }
 
+// Whether there are inputs of more than one window.
+bool are_shared(const Links& covers) {
+  return std::any_of(covers.axes.begin(), covers.axes.end(), [](auto& axis) {
+    return axis.longest > 1;
+  });
+}
+
 } // namespace
 
 Choice method_of_reduction(
@@ -333,8 +344,10 @@ Choice method_of_reduction(
   if (sweep < walk) {
     return {Method::sweep};
   }
-  bool is_large = reduction == Reduction::sum && taps(links) >= kLargeWindow &&
-      channels >= kVector;
+  auto least =
+      reduction == Reduction::sum ? kVector : kFewVectors * kVector + 1;
+  bool is_large = reduction != Reduction::gradient &&
+      taps(links) >= kLargeWindow && channels >= least;
   return {is_large ? Method::row_by_row : Method::walk};
 }
 
@@ -343,14 +356,11 @@ std::optional<Choice> method_of_spreading(
     const Geometry& geometry,
     int64_t lane,
     Reduction reduction) {
-  auto& axes = covers.axes;
-  bool is_shared = std::any_of(
-      axes.begin(), axes.end(), [](auto& axis) { return axis.longest > 1; });
-  if (is_shared) {
+  if (are_shared(covers)) {
     return std::nullopt;
   }
   if (geometry.taps() > kMostSpread) {
-    bool fills = reduction == Reduction::gradient && axes[2].spacing &&
+    bool fills = reduction == Reduction::gradient && covers.axes[2].spacing &&
         geometry.axes[2].kernel * geometry.channels >= kLeastFilled;
     return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }
@@ -375,6 +385,9 @@ Choice method_of_scatter(
       method_of_spreading(covers, geometry, lane, Reduction::winner);
   if (offset_bytes == 1 && spreading) {
     return *spreading;
+  }
+  if (geometry.taps() > kMostSpread && !are_shared(covers)) {
+    return {Method::place};
   }
   auto channels = geometry.channels;
   auto winners = geometry.taps() <= kMostTaps

@@ -15,11 +15,12 @@ enum class Method {
                     // ColumnByColumn, CollectByColumn
   quads_by_column,  // of four rows of windows together: MaxQuads
   sweep,            // reduce along one axis after the other: Sweep
-  row_by_row,       // sum each row of a window, then those: RowByRow
+  row_by_row,       // reduce parts of a window's rows, then those: RowByRow
   winners,          // visit every window's winner: HandOut
   spread,           // visit every window, and write the gradients of its inputs
   spread_side_by_side, // of several windows at once
   fill,                // visit each row of a window once: Fill
+  place,               // visit every window's winner, which no other has
 };
 
 struct Choice {

@@ -1,30 +1,24 @@
 #pragma once
 
+#include <algorithm>
+
 #include "cpu/kernels.h"
+#include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Reduces each window a row at a time, for large windows that share little:
-// the taps of a row are read side by side, channel after channel, and a sum is
-// that of its rows' sums rather than of one long chain. `Ends` as for Sweep.
+// Reduces each window by parts of its rows, for large windows that share
+// little: the taps of a part are read side by side, channel after channel, and
+// a sum is that of its parts' sums rather than of one long chain. `Ends` as for
+// Sweep.
 template <typename Ends>
 class RowByRow {
  public:
-  RowByRow(const Links& links, int64_t channels, const Ends& ends)
+  RowByRow(const Links& links, int64_t channels, Ends& ends)
       : links_(links), channels_(channels), ends_(ends) {}
 
-  // Units [begin, end), each some channels of one output.
-  void run(const Tiling& tiling, int64_t begin, int64_t end) {
-    for (auto u = begin; u < end; ++u) {
-      run(tiling.unit(u));
-    }
-  }
-
- private:
-  using Op = typename Ends::Op;
-  static constexpr int kLanes = Op::kLanes;
-
+  // Some channels of one output.
   void run(const Tiling::Unit& unit) {
     auto& [depth, height, width] = links_.axes;
     auto row = unit.sample / width.size();
@@ -44,6 +38,25 @@ class RowByRow {
             MLX_POOLING_LAMBDA { return Op::template read<L>(total + j); });
   }
 
+ private:
+  using Op = typename Ends::Op;
+  static constexpr int kLanes = Op::kLanes;
+  static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
+  // Positions of many channels that are read side by side: hardware follows so
+  // many.
+  static constexpr int64_t kMostFollowed = 8;
+
+  // Bytes to what is asked for ahead: the channels that a position has after
+  // those of a block, or, if its channels are few but more than that, what
+  // follows the positions side by side.
+  uintptr_t ahead() const {
+    constexpr int64_t kBlock = kMostVectors * kVectorBytes;
+    constexpr int64_t kPage = 4096;
+    auto position =
+        channels_ * static_cast<int64_t>(sizeof(typename Ends::Stored));
+    return position > kBlock && position <= kPage ? kPage : kBlock;
+  }
+
   void reduce(
       int64_t sample,
       const Link& along_d,
@@ -53,18 +66,23 @@ class RowByRow {
       typename Op::Cells total) {
     auto& [depth, height, width] = links_.axes;
     bool is_first = true;
+    bool is_narrow = channels.size() <= kMostVectors * kLanes;
+    auto most = is_narrow ? along_w.count : kMostFollowed;
     for (int64_t i = 0; i < along_d.count; ++i) {
       auto d = along_d.first + i * depth.step;
       auto tap_d = along_d.tap + i * depth.tap_step;
-      for (int64_t j = 0; j < along_h.count && along_w.count > 0; ++j) {
+      for (int64_t j = 0; j < along_h.count; ++j) {
         auto h = along_h.first + j * height.step;
         auto tap_h = along_h.tap + j * height.tap_step;
         auto from = (sample * depth.other_size + d) * height.other_size + h;
         auto tap = (tap_d * links_.kernel_height + tap_h) * links_.kernel_width;
-        join_row(
-            from * width.other_size + along_w.first, tap + along_w.tap,
-            along_w.count, channels, total, is_first);
-        is_first = false;
+        for (int64_t k = 0; k < along_w.count; k += most) {
+          join_part(
+              from * width.other_size + along_w.first + k * width.step,
+              tap + along_w.tap + k, std::min(along_w.count - k, most),
+              channels, total, is_first);
+          is_first = false;
+        }
       }
     }
     if (is_first) {
@@ -74,27 +92,37 @@ class RowByRow {
     }
   }
 
-  void join_row(
+  void join_part(
       int64_t position,
       int64_t tap,
       int64_t count,
       Range channels,
       typename Op::Cells total,
-      bool is_first) const {
+      bool is_first) {
     auto first = position * channels_ + channels.begin;
+    auto step = links_.axes[2].step * channels_;
+    auto ahead = this->ahead();
     for_each(
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          NanWatch<typename Op::Value, L, U> watch;
+          auto cell = [&](int64_t at, int64_t tap, int u) MLX_POOLING_LAMBDA {
+            ends_.template fetch_cell_ahead<L, 1>(at + u * L, ahead);
+            auto cell = ends_.template tap<L>(at + u * L, tap);
+            if constexpr (Op::kWatched) {
+              watch.see(cell.value, u);
+            }
+            return cell;
+          };
           typename Op::template Cell<L> cells[U];
+          auto at = first + c;
           for (int u = 0; u < U; ++u) {
-            cells[u] = ends_.template tap<L>(first + c + u * L, tap);
+            cells[u] = cell(at, tap, u);
           }
           for (int64_t k = 1; k < count; ++k) {
-            auto at = first + k * links_.axes[2].step * channels_ + c;
-            auto tap_here = tap + k * links_.axes[2].tap_step;
+            at += step;
             for (int u = 0; u < U; ++u) {
-              cells[u] = Op::template joined<L>(
-                  cells[u], ends_.template tap<L>(at + u * L, tap_here));
+              cells[u] = Op::template joined<L>(cells[u], cell(at, tap + k, u));
             }
           }
           for (int u = 0; u < U; ++u) {
@@ -105,6 +133,9 @@ class RowByRow {
             }
             Op::template write<L>(to, cells[u]);
           }
+          if constexpr (Op::kWatched) {
+            ends_.see_nan(watch.saw_nan());
+          }
         });
   }
 
@@ -112,7 +143,7 @@ class RowByRow {
   template <typename Visit>
   MLX_POOLING_INLINE static void for_each(Range channels, Visit visit) {
     int64_t c = 0;
-    if constexpr (kVectorBytes == 64) { // AVX-512 has 32 registers
+    if constexpr (kMostVectors == 8) {
       for (; c + 8 * kLanes <= channels.size(); c += 8 * kLanes) {
         visit(Lanes<kLanes>{}, Vectors<8>{}, c);
       }
@@ -123,6 +154,11 @@ class RowByRow {
     for (; c + kLanes <= channels.size(); c += kLanes) {
       visit(Lanes<kLanes>{}, Vectors<1>{}, c);
     }
+    if constexpr (kLanes > 4) {
+      for (; c + kLanes / 4 <= channels.size(); c += kLanes / 4) {
+        visit(Lanes<kLanes / 4>{}, Vectors<1>{}, c);
+      }
+    }
     for (; c < channels.size(); ++c) {
       visit(Lanes<1>{}, Vectors<1>{}, c);
     }
@@ -130,7 +166,7 @@ class RowByRow {
 
   const Links& links_;
   int64_t channels_;
-  const Ends& ends_;
+  Ends& ends_;
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -16,7 +16,7 @@ class Tiling {
   // own; and of handing each window's cotangent to its winner.
   static Tiling
   sweep(const Links& links, int64_t batch, int64_t channels, int64_t threads);
-  static Tiling row_by_row(int64_t outputs, int64_t channels);
+  static Tiling row_by_row(int64_t outputs, int64_t channels, int64_t threads);
   static Tiling winners(const Links& covers, int64_t batch, int64_t channels);
 
   struct Unit {
