@@ -3,11 +3,13 @@
     python benchmarks/pooling.py
     python benchmarks/pooling.py --filter resnet --dtype float16 --repeats 9
     python benchmarks/pooling.py --json results.json --plot results.png
+    python benchmarks/pooling.py --global
     python benchmarks/pooling.py --beyond-cache
 
-PyTorch takes part where it is installed, on the CPU, in its channels-last layout. The
-last command leaves the rivals out and gives each layer a batch that no cache holds, for
-the share of the copy bandwidth.
+PyTorch takes part where it is installed, on the CPU, in its channels-last layout.
+--global times layers of one window over the whole input instead. The last command
+leaves the rivals out and gives each layer a batch that no cache holds, for the share of
+the copy bandwidth.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ from report import (
     table,
 )
 from rich.console import Console
-from shapes import CASES, Case
+from shapes import CASES, GLOBAL_CASES, Case
 
 
 def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
@@ -99,7 +101,7 @@ def run_cases(cases: list[Case], args: argparse.Namespace) -> list[Result]:
 
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
-    cases = select(CASES, args.filter)
+    cases = select(GLOBAL_CASES if args.whole else CASES, args.filter)
     if args.beyond_cache:
         itemsize = getattr(mx, args.dtype).size
         cases = [case.larger_than(args.cache_mb * 1e6, itemsize) for case in cases]
@@ -114,6 +116,12 @@ def parse_args() -> argparse.Namespace:
     add_timing(parser)
     add_threads(parser, "threads of each library that can use several, and of the copy")
     add_cache(parser)
+    parser.add_argument(
+        "--global",
+        dest="whole",
+        action="store_true",
+        help="layers of one window over the whole input",
+    )
     parser.add_argument(
         "--beyond-cache",
         action="store_true",

@@ -128,3 +128,26 @@ CASES = (
     make_case("3-D U-Net", "max", (1, 32, 64, 64, 32), 2, 2),
     make_case("I3D head", "avg", (2, 8, 7, 7, 1024), (2, 7, 7), 1),
 )
+
+
+def make_global_case(name: str, op: str, shape: tuple[int, ...]) -> Case:
+    """One window over all of each sample."""
+    return make_case(name, op, shape, shape[1:-1], shape[1:-1])
+
+
+GLOBAL_CASES = (
+    make_global_case("SENet squeeze", "avg", (8, 56, 56, 256)),
+    make_global_case("SENet squeeze 2", "avg", (8, 28, 28, 512)),
+    make_global_case("SENet batch 1", "avg", (1, 56, 56, 256)),
+    make_global_case("Fast-SCNN context", "avg", (1, 112, 112, 64)),
+    make_global_case("ResNet-18 head", "avg", (32, 7, 7, 512)),
+    make_global_case("MobileNetV2 head", "avg", (32, 7, 7, 1280)),
+    make_global_case("SqueezeNet batch 1", "avg", (1, 13, 13, 1000)),
+    make_global_case("ViT tokens", "avg", (16, 196, 768)),
+    make_global_case("fastText", "avg", (32, 128, 300)),
+    make_global_case("Text CNN", "max", (32, 128, 300)),
+    make_global_case("PointNet", "max", (8, 1024, 1024)),
+    make_global_case("CBAM", "max", (8, 28, 28, 512)),
+    make_global_case("CBAM batch 1", "max", (1, 56, 56, 256)),
+    make_global_case("ViT tokens, max", "max", (16, 196, 768)),
+)
