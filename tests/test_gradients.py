@@ -129,6 +129,9 @@ def test_large_windows_that_share_no_input(
     for dtype in (*FLOATS, mx.complex64):
         leave_garbage(case.input_shape, dtype)
         check_avg_vjp(case, dtype, {})
+    with mx.stream(mx.cpu):
+        check_max_vjp(case, mx.float64)
+        check_avg_vjp(case, mx.float64, {})
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])

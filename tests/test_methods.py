@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import reference
 from metal.shader_host import RUNS_SHADERS
+from reference import Geometry
 from strategies import Case, Data
 from support import (
     absolute,
@@ -26,6 +27,7 @@ from support import (
     geometry,
     lp_op,
     max_pool,
+    min_pool,
     plain,
     vjp,
 )
@@ -96,6 +98,8 @@ WINDOWS = {
     "2-d as large as the input": ((9, 50), (9, 50), 1, 0, 1),
     "2-d 20/20, padded": ((50, 61), 20, 20, (7, 9), 1),
     "2-d 5x40/6x41, some in no window": ((13, 100), (5, 40), (6, 41), 0, 1),
+    "2-d 3x20/5x20, the other axis dilated": ((17, 90), (3, 20), (5, 20), 0, (2, 1)),
+    "2-d 20x1/20x1": ((90, 5), (20, 1), (20, 1), 0, 1),
     "2-d 3x9/3x19, one axis dilated": ((9, 60), (3, 9), (3, 19), 0, (1, 2)),
     "3-d 2x3x18/9": ((4, 5, 40), (2, 3, 18), (2, 2, 9), (1, 0, 7), 1),
     "3-d 2/2": ((4, 6, 38), 2, 2, 0, 1),
@@ -132,26 +136,26 @@ def test_maximum_and_its_index(window):
         assert_same(indices, expected.indices)
 
 
+def check_minimum(x: mx.array, g: Geometry) -> None:
+    is_float = mx.issubdtype(x.dtype, mx.floating)
+    expected = reference.max_pool(exact(x) * -1.0 if is_float else ~exact(x), g)
+    found, indices = min_pool(x, g, return_indices=True)
+    assert_same(found, -expected.values if is_float else ~expected.values)
+    assert_same(indices, expected.indices)
+
+
 @EACH_WINDOW
 @pytest.mark.parametrize(
     "dtype", [mx.int8, mx.uint8, mx.uint16, mx.int64, mx.uint64, mx.bfloat16], ids=str
 )
 def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
     g = geometry(*window)
-    pool = getattr(mlx_pooling, f"min_pool{g.ndim}d")
     for channels in (1, 3, 4, 8, 32, 70):
         x = Data("extremes" if dtype != mx.bfloat16 else "nan", channels).array(
             (1, *g.size, channels), dtype
         )
         assert_same(max_pool(x, g), reference.max_pool(exact(x), g).values)
-        mirrored = exact(x) * -1.0 if dtype == mx.bfloat16 else ~exact(x)
-        expected = reference.max_pool(mirrored, g)
-        found, indices = pool(
-            x, g.kernel, g.stride, g.padding, g.dilation, return_indices=True
-        )
-        least = expected.values
-        assert_same(found, -least if dtype == mx.bfloat16 else ~least)
-        assert_same(indices, expected.indices)
+        check_minimum(x, g)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +175,7 @@ def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
         values, indices = max_pool(x, g, return_indices=True)
         assert_same(values, expected.values)
         assert_same(indices, expected.indices)
+        check_minimum(x, g)
 
 
 @EACH_WINDOW
@@ -275,6 +280,7 @@ DIGESTED = {
     "3-d 11 in stages": ((12, 14, 15, 24), 11, 1, 5),
     "3-d of few columns": ((24, 48, 64, 1), (13, 16, 64), (1, 16, 64), (6, 0, 0)),
     "global": ((56, 56, 96), 56, 56, 0),
+    "global, of more channels": ((56, 56, 256), 56, 56, 0),
     "7/7": ((50, 50, 64), 7, 7, 0),
     "2/2": ((90, 90, 64), 2, 2, 0),
     "2/2 of three channels": ((200, 301, 3), 2, 2, 0),

@@ -44,7 +44,7 @@ class Fill {
   // What is copied at a time, of few channels.
   static constexpr int64_t kPatternBytes = 512;
 
-  // Positions from w on.
+  // How many positions are, from w on.
   static int64_t in_same_window(const AxisLinks& covers, int64_t w) {
     const Link link = covers.of[w];
     if (link.count == 0) {

@@ -12,8 +12,9 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// What sweeps over maxima read and write: rows (read, write), and with columns
-// cells of them (read_cell, write_cell).
+// What sweeps over maxima read and write: rows (read, write), with columns
+// cells of them (read_cell, write_cell), and row by row those of a window
+// (tap).
 template <typename T, bool kTaps, Rule kRule>
 class MaxEnds {
  public:
@@ -70,7 +71,6 @@ class MaxEnds {
     return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
-  // Of a window.
   template <int L>
   MLX_POOLING_INLINE auto tap(int64_t at, int64_t tap) const {
     return read_cell<L>(at, tap);

@@ -38,11 +38,11 @@ namespace {
 //   place                 so much for each window
 //     the same of maxima
 //
-// Where that pays, it is spread or filled; else the cheapest is taken. Of sums
-// and maxima only walk has an answer for windows without a tap whose taps
-// matter, for inputs without a position and for links that are out of order
-// (gradients of strided dilation); of gradients of maxima, for windows of more
-// taps than a table should have.
+// Where no two windows share an input, it is spread, filled or placed, where
+// that pays; else the cheapest is taken. Of sums and maxima only walk has an
+// answer for windows without a tap whose taps matter, for inputs without a
+// position and for links that are out of order (gradients of strided dilation);
+// of gradients of maxima, for windows of more taps than a table should have.
 //
 // Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
 
@@ -110,13 +110,13 @@ constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
-// Elements of a row of a window, for what each costs.
+// Elements of a row of a window that are worth what each row costs.
 constexpr int64_t kLeastFilled = 320;
 // Columns whose results fit into registers.
 constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
-// Maxima of so many channels are read in pieces if window by window.
+// Maxima of more channels are read in pieces by a walk.
 constexpr int64_t kFewVectors = 8;
 
 double longest(const AxisLinks& links) {
@@ -344,11 +344,12 @@ Choice method_of_reduction(
   if (sweep < walk) {
     return {Method::sweep};
   }
-  auto least =
-      reduction == Reduction::sum ? kVector : kFewVectors * kVector + 1;
-  bool is_large = reduction != Reduction::gradient &&
-      taps(links) >= kLargeWindow && channels >= least;
-  return {is_large ? Method::row_by_row : Method::walk};
+  bool has_many = reduction == Reduction::sum
+      ? channels >= kVector
+      : channels > kFewVectors * kVector;
+  bool is_by_row = reduction != Reduction::gradient &&
+      taps(links) >= kLargeWindow && has_many;
+  return {is_by_row ? Method::row_by_row : Method::walk};
 }
 
 std::optional<Choice> method_of_spreading(

@@ -39,8 +39,7 @@ enum class Reduction {
 Choice method_of_reduction(
     const Links& links, int64_t channels, int64_t lane, Reduction reduction);
 
-// Where no two windows share an input, and a gradient is better made window by
-// window: how.
+// How to make a gradient where no two windows share an input, if that helps.
 std::optional<Choice> method_of_spreading(
     const Links& covers,
     const Geometry& geometry,

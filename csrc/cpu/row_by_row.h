@@ -10,8 +10,11 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
 // little: the taps of a part are read side by side, channel after channel, and
-// a sum is that of its parts' sums rather than of one long chain. `Ends` as for
-// Sweep.
+// a sum is that of its parts' sums rather than of one long chain. `Ends` has
+// what Sweep asks for, fetch_cell_ahead(at, ahead) as for RowBlocks, and
+//
+//   tap(at, tap): the cell of L elements of a window, from `at` on
+//
 template <typename Ends>
 class RowByRow {
  public:
@@ -42,13 +45,17 @@ class RowByRow {
   using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
-  // Positions of many channels that are read side by side: hardware follows so
-  // many.
-  static constexpr int64_t kMostFollowed = 8;
 
-  // Bytes to what is asked for ahead: the channels that a position has after
-  // those of a block, or, if its channels are few but more than that, what
-  // follows the positions side by side.
+  // Of a part: of many channels, as many as hardware follows side by side, of
+  // few so many that their sum is still exact enough. A unit's channels do not
+  // count: results must not depend on those.
+  int64_t most_positions() const {
+    return channels_ > kMostVectors * kLanes ? 8 : 256;
+  }
+
+  // Bytes to what is asked for ahead: what follows in a position that is larger
+  // than a page, or is read at once. Of others so far that hardware, which
+  // loses track at the end of a page, does not ask for it itself.
   uintptr_t ahead() const {
     constexpr int64_t kBlock = kMostVectors * kVectorBytes;
     constexpr int64_t kPage = 4096;
@@ -66,8 +73,7 @@ class RowByRow {
       typename Op::Cells total) {
     auto& [depth, height, width] = links_.axes;
     bool is_first = true;
-    bool is_narrow = channels.size() <= kMostVectors * kLanes;
-    auto most = is_narrow ? along_w.count : kMostFollowed;
+    const auto most = most_positions();
     for (int64_t i = 0; i < along_d.count; ++i) {
       auto d = along_d.first + i * depth.step;
       auto tap_d = along_d.tap + i * depth.tap_step;
