@@ -68,12 +68,6 @@ class AvgEnds {
         });
   }
 
-  // Of a window, whose sum is divided when it is stored.
-  template <int L>
-  MLX_POOLING_INLINE auto tap(int64_t at, int64_t) const {
-    return Op::template of<L>(average_.template terms<L>(load<L>(x_ + at)));
-  }
-
   MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
     return reads_by_position() ? divisor_at<Value>(divisor_, row.d, row.h, w)
                                : Value{1};

@@ -71,11 +71,6 @@ class MaxEnds {
     return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
-  template <int L>
-  MLX_POOLING_INLINE auto tap(int64_t at, int64_t tap) const {
-    return read_cell<L>(at, tap);
-  }
-
   template <int L, int kLevel = 2>
   MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
     fetch_ahead<L, kLevel>(x_ + at, ahead);

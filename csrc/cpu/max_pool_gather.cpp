@@ -118,47 +118,48 @@ void indices_of(const MaxTask& task, int64_t begin, int64_t end) {
       });
 }
 
-template <typename Offset, typename T>
-void values_of(const MaxTask& task, int64_t begin, int64_t end) {
+// Calls visit(at, winner, is_there) for each element of windows from `begin` to
+// `end`, with where the input's element lies that won it, if one is there.
+template <typename Offset, typename Visit>
+void for_each_winner(
+    const MaxTask& task, int64_t begin, int64_t end, Visit visit) {
   const auto channels = task.channels;
   const auto plane = task.links.other_plane();
   const auto* offsets = static_cast<const Offset*>(task.offsets);
-  const auto* from = static_cast<const T*>(task.from);
-  auto* to = static_cast<T*>(task.to);
   const TapPositions<Offset> positions(task.links);
   for_each_window(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
     auto first = n * plane + start;
     for (int64_t c = 0; c < channels; ++c) {
-      auto tap = offsets[i * channels + c];
+      auto at = i * channels + c;
+      auto tap = offsets[at];
       auto position = first + positions.template of<int64_t, 1>(tap);
-      to[i * channels + c] =
-          tap == kNoTap<Offset> ? T{0} : from[position * channels + c];
+      visit(at, position * channels + c, tap != kNoTap<Offset>);
     }
   });
 }
 
-// Where `values_of` would read, if no two windows may have the same input and
-// all others are zero already.
 template <typename Offset, typename T>
-void place(const MaxTask& task, int64_t begin, int64_t end) {
-  const auto channels = task.channels;
-  const auto plane = task.links.other_plane();
-  const auto* offsets = static_cast<const Offset*>(task.offsets);
+void values_of(const MaxTask& task, int64_t begin, int64_t end) {
   const auto* from = static_cast<const T*>(task.from);
   auto* to = static_cast<T*>(task.to);
-  const TapPositions<Offset> positions(task.links);
-  for_each_window(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
-    auto first = n * plane + start;
-    for (int64_t c = 0; c < channels; ++c) {
-      auto tap = offsets[i * channels + c];
-      if (tap != kNoTap<Offset>) {
-        auto position = first + positions.template of<int64_t, 1>(tap);
-        store<1>(
-            to + position * channels + c,
-            sum_of_one<T>(load<1>(from + i * channels + c)));
-      }
-    }
-  });
+  for_each_winner<Offset>(
+      task, begin, end,
+      [=](int64_t at, int64_t winner, bool is_there)
+          MLX_POOLING_LAMBDA { to[at] = is_there ? from[winner] : T{0}; });
+}
+
+// Gives each winner, which no other window may have, its cotangent.
+template <typename Offset, typename T>
+void place(const MaxTask& task, int64_t begin, int64_t end) {
+  const auto* from = static_cast<const T*>(task.from);
+  auto* to = static_cast<T*>(task.to);
+  for_each_winner<Offset>(
+      task, begin, end,
+      [=](int64_t at, int64_t winner, bool is_there) MLX_POOLING_LAMBDA {
+        if (is_there) {
+          store<1>(to + winner, sum_of_one<T>(load<1>(from + at)));
+        }
+      });
 }
 
 } // namespace

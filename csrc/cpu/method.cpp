@@ -297,13 +297,6 @@ double winners_cost(const Links& covers, const Geometry& geometry) {
   return totals <= kMostTotals ? cost : cost * kUncachedTotals;
 }
 
-// Whether there are inputs of more than one window.
-bool are_shared(const Links& covers) {
-  return std::any_of(covers.axes.begin(), covers.axes.end(), [](auto& axis) {
-    return axis.longest > 1;
-  });
-}
-
 } // namespace
 
 Choice method_of_reduction(
@@ -357,11 +350,17 @@ std::optional<Choice> method_of_spreading(
     const Geometry& geometry,
     int64_t lane,
     Reduction reduction) {
-  if (are_shared(covers)) {
+  bool is_shared = std::any_of(
+      covers.axes.begin(), covers.axes.end(),
+      [](auto& axis) { return axis.longest > 1; });
+  if (is_shared) {
     return std::nullopt;
   }
   if (geometry.taps() > kMostSpread) {
-    bool fills = reduction == Reduction::gradient && covers.axes[2].spacing &&
+    if (reduction == Reduction::winner) {
+      return Choice{Method::place};
+    }
+    bool fills = covers.axes[2].spacing &&
         geometry.axes[2].kernel * geometry.channels >= kLeastFilled;
     return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }
@@ -384,11 +383,9 @@ Choice method_of_scatter(
     int64_t offset_bytes) {
   auto spreading =
       method_of_spreading(covers, geometry, lane, Reduction::winner);
-  if (offset_bytes == 1 && spreading) {
+  // Other offsets can be placed, but not spread.
+  if (spreading && (offset_bytes == 1 || spreading->method == Method::place)) {
     return *spreading;
-  }
-  if (geometry.taps() > kMostSpread && !are_shared(covers)) {
-    return {Method::place};
   }
   auto channels = geometry.channels;
   auto winners = geometry.taps() <= kMostTaps

@@ -5,16 +5,16 @@
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
+#include "cpu/scratch.h"
+#include "cpu/tiling.h"
+#include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
 // little: the taps of a part are read side by side, channel after channel, and
-// a sum is that of its parts' sums rather than of one long chain. `Ends` has
-// what Sweep asks for, fetch_cell_ahead(at, ahead) as for RowBlocks, and
-//
-//   tap(at, tap): the cell of L elements of a window, from `at` on
-//
+// a sum is that of its parts' sums rather than of one long chain. `Ends` as for
+// Sweep.
 template <typename Ends>
 class RowByRow {
  public:
@@ -23,20 +23,13 @@ class RowByRow {
 
   // Some channels of one output.
   void run(const Tiling::Unit& unit) {
-    auto& [depth, height, width] = links_.axes;
-    auto row = unit.sample / width.size();
-    auto plane = row / height.size();
-    auto d = plane % depth.size();
-    auto h = row % height.size();
-    auto w = unit.sample % width.size();
+    const Walk walk(links_, unit.sample);
     Scratch scratch;
     auto total = Op::take(scratch, unit.channels.size());
-    reduce(
-        plane / depth.size(), depth.of[d], height.of[h], width.of[w],
-        unit.channels, total);
+    reduce(walk, unit.channels, total);
     ends_.write(
         unit.sample, unit.channels.begin, unit.channels.size(), kAheadBytes,
-        ends_.writing(d, h, w),
+        ends_.writing(walk.d(), walk.h(), walk.w()),
         [&]<int L>(Lanes<L>, int64_t j)
             MLX_POOLING_LAMBDA { return Op::template read<L>(total + j); });
   }
@@ -64,33 +57,21 @@ class RowByRow {
     return position > kBlock && position <= kPage ? kPage : kBlock;
   }
 
-  void reduce(
-      int64_t sample,
-      const Link& along_d,
-      const Link& along_h,
-      const Link& along_w,
-      Range channels,
-      typename Op::Cells total) {
-    auto& [depth, height, width] = links_.axes;
-    bool is_first = true;
+  void reduce(const Walk& walk, Range channels, typename Op::Cells total) {
+    auto& width = links_.axes[2];
+    const Link along = width.of[walk.w()];
     const auto most = most_positions();
-    for (int64_t i = 0; i < along_d.count; ++i) {
-      auto d = along_d.first + i * depth.step;
-      auto tap_d = along_d.tap + i * depth.tap_step;
-      for (int64_t j = 0; j < along_h.count; ++j) {
-        auto h = along_h.first + j * height.step;
-        auto tap_h = along_h.tap + j * height.tap_step;
-        auto from = (sample * depth.other_size + d) * height.other_size + h;
-        auto tap = (tap_d * links_.kernel_height + tap_h) * links_.kernel_width;
-        for (int64_t k = 0; k < along_w.count; k += most) {
-          join_part(
-              from * width.other_size + along_w.first + k * width.step,
-              tap + along_w.tap + k, std::min(along_w.count - k, most),
-              channels, total, is_first);
-          is_first = false;
-        }
+    bool is_first = true;
+    walk.for_each_linked_row([&](const LinkedRow& row) {
+      for (int64_t k = 0; k < along.count; k += most) {
+        const Link part{
+            along.first + k * width.step, std::min(along.count - k, most),
+            along.tap + k};
+        auto first = (walk.plane() + row.spatial + part.first) * channels_;
+        join_part(row, part, first, channels, total, is_first);
+        is_first = false;
       }
-    }
+    });
     if (is_first) {
       for_each_lane<kLanes>(channels.size(), [&]<int L>(Lanes<L>, int64_t c) {
         Op::template write<L>(total + c, Op::template nothing<L>());
@@ -99,36 +80,37 @@ class RowByRow {
   }
 
   void join_part(
-      int64_t position,
-      int64_t tap,
-      int64_t count,
+      const LinkedRow& row,
+      const Link& part,
+      int64_t first,
       Range channels,
       typename Op::Cells total,
       bool is_first) {
-    auto first = position * channels_ + channels.begin;
     auto step = links_.axes[2].step * channels_;
+    const auto ends = ends_; // where no store can change it
+    auto common = ends.reading(row, part.first);
     auto ahead = this->ahead();
     for_each(
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           NanWatch<typename Op::Value, L, U> watch;
-          auto cell = [&](int64_t at, int64_t tap, int u) MLX_POOLING_LAMBDA {
-            ends_.template fetch_cell_ahead<L, 1>(at + u * L, ahead);
-            auto cell = ends_.template tap<L>(at + u * L, tap);
+          auto cell = [&](int64_t at, int64_t k, int u) MLX_POOLING_LAMBDA {
+            ends.template fetch_cell_ahead<L, 1>(at + u * L, ahead);
+            auto cell = ends.template read_cell<L>(at + u * L, common);
             if constexpr (Op::kWatched) {
               watch.see(cell.value, u);
             }
-            return cell;
+            return Op::template moved<L>(cell, part.tap + k);
           };
           typename Op::template Cell<L> cells[U];
-          auto at = first + c;
+          auto at = first + channels.begin + c;
           for (int u = 0; u < U; ++u) {
-            cells[u] = cell(at, tap, u);
+            cells[u] = cell(at, 0, u);
           }
-          for (int64_t k = 1; k < count; ++k) {
+          for (int64_t k = 1; k < part.count; ++k) {
             at += step;
             for (int u = 0; u < U; ++u) {
-              cells[u] = Op::template joined<L>(cells[u], cell(at, tap + k, u));
+              cells[u] = Op::template joined<L>(cells[u], cell(at, k, u));
             }
           }
           for (int u = 0; u < U; ++u) {
