@@ -3,6 +3,7 @@
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
+#include "cpu/rows_ahead.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -22,10 +23,17 @@ void with_columns(int64_t kernel, Visit visit) {
   }
 }
 
-// Calls visit(begin, end) for what of each row is among `begin` to `end` of the
+// Positions [begin, end) of a row.
+struct PartOfRow {
+  int64_t begin;
+  int64_t end;
+};
+
+// Calls visit(part, next) for what of each row is among `begin` to `end` of the
 // task's positions, so much at a time as stays in cache from one block of
-// channels to the next. Rows come in bands, those of all planes before the
-// next, so that what planes have in common is still there.
+// channels to the next; the last is its own next. Rows come in bands, those of
+// all planes before the next, so that what planes have in common is still
+// there.
 template <typename Visit>
 void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
   constexpr int64_t kCached = 64 * 1024;
@@ -42,11 +50,18 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
     return (row / plane * depth.size() + rest / size) * height.size() + first +
         rest % size;
   };
-  for (auto i = begin, next = i; i < end; i = next) {
+  auto part_at = [&](int64_t i) {
     auto row = i / width.size();
-    next = std::min({end, (row + 1) * width.size(), i + most});
+    auto part_end = std::min({end, (row + 1) * width.size(), i + most});
     auto shift = (in_bands(row) - row) * width.size();
-    visit(i + shift, next + shift);
+    return PartOfRow{i + shift, part_end + shift};
+  };
+  auto part = part_at(begin);
+  for (auto i = begin; i < end;) {
+    i += part.end - part.begin;
+    auto next = i < end ? part_at(i) : part;
+    visit(part, next);
+    part = next;
   }
 }
 
@@ -64,19 +79,20 @@ template <typename Ends, int K>
 class ColumnByColumn {
  public:
   ColumnByColumn(const Task& task, const Ends& ends)
-      : links_(task.links),
+      : task_(task),
+        links_(task.links),
         channels_(task.channels),
         from_(static_cast<const Stored*>(task.from)),
         ends_(ends) {}
 
-  // Windows [begin, end) of one row. False if there is a NaN that the rule is
-  // not for.
-  bool run(int64_t begin, int64_t end) const {
-    const Walk walk(links_, begin);
+  // False if there is a NaN that the rule is not for.
+  bool run(const PartOfRow& part, const PartOfRow& next) const {
+    const Walk walk(links_, part.begin);
+    const auto ahead = rows_ahead(task_, walk, next.begin);
     bool is_done = true;
     for_each_block<typename Op::Lane, kLanes, kMostVectors>(
         channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          is_done = reduce<U>(walk, begin, end, c) && is_done;
+          is_done = reduce<U>(walk, part, ahead, c) && is_done;
         });
     return is_done;
   }
@@ -91,7 +107,11 @@ class ColumnByColumn {
   static constexpr int kMostVectors = kRegisters / (K * Op::kCellVectors);
 
   template <int U>
-  bool reduce(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
+  bool reduce(
+      const Walk& walk,
+      const PartOfRow& part,
+      const RowsAhead& next_rows,
+      int64_t c) const {
     auto& width = links_.axes[2];
     const auto channels = channels_;
     auto ends = ends_;
@@ -121,9 +141,14 @@ class ColumnByColumn {
     for (int k = 1; k < K; ++k) {
       next();
     }
-    for (auto i = begin; i < end; ++i) {
+    // All blocks of channels together ask for the next rows.
+    auto* asked = from_ + c * (part.end - part.begin);
+    for (auto i = part.begin; i < part.end; ++i) {
       next();
-      auto common = ends.writing(walk.d(), walk.h(), walk.w() + (i - begin));
+      next_rows.fetch<U * kLanes * kSize>(asked);
+      asked += U * kLanes;
+      auto common =
+          ends.writing(walk.d(), walk.h(), walk.w() + (i - part.begin));
       for (int u = 0; u < U; ++u) {
         std::array<Cell, K> window;
         for (int k = 0; k < K; ++k) {
@@ -175,6 +200,7 @@ class ColumnByColumn {
     fetch_all_ahead<U * kLanes * sizeof(Stored)>(from_ + newest, ahead);
   }
 
+  const Task& task_;
   const Links& links_;
   int64_t channels_;
   const Stored* from_;

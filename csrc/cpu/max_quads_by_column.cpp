@@ -6,6 +6,7 @@
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/quads.h"
+#include "cpu/rows_ahead.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -24,13 +25,17 @@ struct QuadRows {
       return std::clamp<int64_t>(
           o + *axis.origin() + i, 0, axis.other_size - 1);
     };
+    auto first_d = quad.d + *depth.origin();
+    auto first_h = quad.h + *height.origin();
     for (int i = 0; i < kRows; ++i) {
+      auto d = row_at(depth, quad.d, i);
       for (int j = 0; j < kRows; ++j) {
-        auto row = row_at(depth, quad.d, i) * height.other_size +
-            row_at(height, quad.h, j);
-        from[i][j] =
+        auto h = row_at(height, quad.h, j);
+        auto row = d * height.other_size + h;
+        from[i * kRows + j].number =
             (quad.sample * links.other_plane() + row * width.other_size) *
             channels;
+        taps[i * kRows + j] = first_tap(d - first_d, h - first_h);
       }
     }
     for (int n = 0; n < kWindows; ++n) {
@@ -42,9 +47,15 @@ struct QuadRows {
     }
   }
 
-  // First elements, by plane. Of a row beyond the input that of the nearest
-  // there is, which all of its windows reach.
-  int64_t from[kRows][kRows];
+  // Of a row of the quad's first window, or as if that went on.
+  static constexpr int64_t first_tap(int64_t plane, int64_t row) {
+    return (plane * K + row) * K;
+  }
+
+  // What each row of each plane begins with. Of one beyond the input that of
+  // the nearest there is, which all of its windows reach.
+  std::array<FirstElement, kRows * kRows> from;
+  std::array<int64_t, kRows * kRows> taps;
   int64_t outputs[kWindows]; // positions where each begins, if there is one
 };
 
@@ -59,7 +70,7 @@ MLX_POOLING_INLINE void unrolled(Visit visit) {
 // The maxima of windows of 3 x 3 x 3, one apart, of a quad at once, column by
 // column: of the rows that its windows reach, each is read once, not 36 for
 // those of one after the other.
-template <typename T>
+template <typename T, bool kTaps>
 class MaxQuads {
  public:
   explicit MaxQuads(const MaxTask& task) : task_(task), ends_(task) {}
@@ -68,16 +79,17 @@ class MaxQuads {
   bool run(const Quad& quad, const Quad& next) const {
     const QuadRows rows(task_.links, quad, task_.channels);
     const QuadRows next_rows(task_.links, next, task_.channels);
+    const RowsAhead ahead(rows.from, next_rows.from);
     bool is_done = true;
-    for_each_block<A, kLanes, 1>(
+    for_each_block<typename Op::Lane, kLanes, 1>(
         task_.channels, [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
-          is_done = reduce(quad, rows, next_rows, c) && is_done;
+          is_done = reduce(quad, rows, ahead, c) && is_done;
         });
     return is_done;
   }
 
  private:
-  using Ends = MaxEnds<T, false, Rule::fast>;
+  using Ends = MaxEnds<T, kTaps, Rule::fast>;
   using Op = typename Ends::Op;
   using A = typename Op::Value;
   static constexpr int kLanes = Op::kLanes;
@@ -88,7 +100,7 @@ class MaxQuads {
   bool reduce(
       const Quad& quad,
       const QuadRows& rows,
-      const QuadRows& next,
+      const RowsAhead& next_rows,
       int64_t c) const {
     auto& width = task_.links.axes[2];
     const auto channels = task_.channels;
@@ -109,18 +121,18 @@ class MaxQuads {
       return cells;
     };
     // All blocks of channels together ask for the next quad's rows.
-    auto* ahead = static_cast<const T*>(task_.from) + c * quad.width.size();
+    auto* asked = static_cast<const T*>(task_.from) + c * quad.width.size();
     Cells before[K - 1] = {next_column(), next_column()};
     for (auto i = quad.width.begin; i < quad.width.end; ++i) {
       auto cells = next_column();
-      unrolled<2 * kRows>([&]<int N>() MLX_POOLING_LAMBDA {
-        fetch_ahead<64, 2>(ahead + next.from[2 + N / kRows][N % kRows], 0);
-      });
-      ahead += kLanes;
+      next_rows.fetch<kLanes * sizeof(T)>(asked);
+      asked += kLanes;
       unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
         if (rows.outputs[N] >= 0) {
           auto at = (rows.outputs[N] + i) * channels + c;
-          auto cell = joined(joined(before[0][N], before[1][N]), cells[N]);
+          auto cell = joined_aside(before[0][N], before[1][N], cells[N]);
+          constexpr auto kFirst = QuadRows::first_tap(N / 2, N % 2);
+          cell = Op::template moved<kLanes>(cell, -kFirst);
           ends.template write_cell<kLanes>(at, kAheadBytes, cell, {});
         }
         before[0][N] = before[1][N];
@@ -137,7 +149,9 @@ class MaxQuads {
     unrolled<kRows>([&]<int I>() MLX_POOLING_LAMBDA {
       std::array<Cell, kRows> cells;
       unrolled<kRows>([&]<int J>() MLX_POOLING_LAMBDA {
-        cells[J] = ends.template read_cell<kLanes>(rows.from[I][J] + at, 0);
+        constexpr auto kRow = I * kRows + J;
+        cells[J] = ends.template read_cell<kLanes>(
+            rows.from[kRow].number + at, rows.taps[kRow]);
         watch.see(cells[J].value, J);
       });
       planes[I] = two_windows(cells[0], cells[1], cells[2], cells[3]);
@@ -156,6 +170,12 @@ class MaxQuads {
     return Op::template joined<kLanes>(a, b);
   }
 
+  MLX_POOLING_INLINE static Cell
+  joined_aside(const Cell& a, const Cell& b, const Cell& c) {
+    return Op::template joined_aside<kLanes>(std::array{
+        a, Op::template moved<kLanes>(b, 1), Op::template moved<kLanes>(c, 2)});
+  }
+
   // Of all but the last, and all but the first.
   MLX_POOLING_INLINE static std::array<Cell, 2>
   two_windows(const Cell& a, const Cell& b, const Cell& c, const Cell& d) {
@@ -167,24 +187,33 @@ class MaxQuads {
   Ends ends_;
 };
 
+template <typename T, bool kTaps>
+void reduce(const MaxTask& task, int64_t begin, int64_t end) {
+  const MaxQuads<T, kTaps> by_column(task);
+  const Quads quads(task.links, task.channels);
+  for (auto i = begin; i < end; ++i) {
+    auto quad = quads[i];
+    if (by_column.run(quad, quads[std::min(i + 1, end - 1)])) {
+      continue;
+    }
+    // So few taps may be walked over, where that is rare.
+    for (auto row : QuadRows(task.links, quad, task.channels).outputs) {
+      if (row >= 0) {
+        cpu::kernels().max_pool(
+            task, row + quad.width.begin, row + quad.width.end);
+      }
+    }
+  }
+}
+
 } // namespace
 
 void max_quads_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
-    const MaxQuads<T> by_column(task);
-    const Quads quads(task.links, task.channels);
-    for (auto i = begin; i < end; ++i) {
-      auto quad = quads[i];
-      if (by_column.run(quad, quads[std::min(i + 1, end - 1)])) {
-        continue;
-      }
-      // So few taps may be walked over, where that is rare.
-      for (auto row : QuadRows(task.links, quad, task.channels).outputs) {
-        if (row >= 0) {
-          cpu::kernels().max_pool(
-              task, row + quad.width.begin, row + quad.width.end);
-        }
-      }
+    if (task.offsets) {
+      reduce<T, true>(task, begin, end);
+    } else {
+      reduce<T, false>(task, begin, end);
     }
   });
 }

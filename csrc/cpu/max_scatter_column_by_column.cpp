@@ -15,15 +15,15 @@ class CollectByColumn {
   explicit CollectByColumn(const MaxTask& task)
       : task_(task), width_(task.links.axes[2]), channels_(task.channels) {}
 
-  // Inputs [begin, end) of one row.
-  void run(int64_t begin, int64_t end) const {
-    const Walk walk(task_.links, begin);
+  void run(const PartOfRow& part, const PartOfRow& next) const {
+    const Walk walk(task_.links, part.begin);
+    const auto ahead = rows_ahead(task_, walk, next.begin);
     for_each_block<A, kLanes, kMost>(
         channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           if (walk.linked_rows() < kManyRows) {
-            collect<U, false>(walk, begin, end, c);
+            collect<U, false>(walk, part, ahead, c);
           } else {
-            collect<U, true>(walk, begin, end, c);
+            collect<U, true>(walk, part, ahead, c);
           }
         });
   }
@@ -46,7 +46,11 @@ class CollectByColumn {
   static constexpr int64_t kManyRows = 3;
 
   template <int U, bool kMany>
-  void collect(const Walk& walk, int64_t begin, int64_t end, int64_t c) const {
+  void collect(
+      const Walk& walk,
+      const PartOfRow& part,
+      const RowsAhead& next_rows,
+      int64_t c) const {
     // Copies, which no store can change.
     const auto channels = channels_;
     const bool around_caches =
@@ -57,11 +61,15 @@ class CollectByColumn {
     auto* offsets = static_cast<const uint8_t*>(task_.offsets) + plane + c;
     const auto ahead = positions_ahead(U * kLanes * sizeof(T)) * channels;
     const auto windows = walk.linked_rows() > 0 ? width_.other_size : 0;
-    const Range inputs{walk.w(), walk.w() + end - begin};
+    const Range inputs{walk.w(), walk.w() + part.end - part.begin};
     const auto first = width_.spacing->first;
     auto w = (inputs.begin - first) / S - (K - 1) / S;
     auto i = first + w * S;
-    auto to = (begin + i - inputs.begin) * channels;
+    auto to = (part.begin + i - inputs.begin) * channels;
+    // All blocks of channels together ask for the next rows.
+    const auto asked = c * (part.end - part.begin) / S;
+    auto* next_dy = static_cast<const T*>(task_.from) + asked;
+    auto* next_offsets = static_cast<const uint8_t*>(task_.offsets) + asked;
     Total totals[K][U] = {};
     for (; i < inputs.end; i += S, ++w, to += S * channels) {
       if (w >= 0 && w < windows) {
@@ -71,6 +79,10 @@ class CollectByColumn {
         } else {
           add_windows<U>(walk, dy + at, offsets + at, totals);
         }
+        next_rows.fetch<U * kLanes * sizeof(T)>(next_dy);
+        next_rows.fetch<U * kLanes>(next_offsets);
+        next_dy += U * kLanes;
+        next_offsets += U * kLanes;
         auto newest = at + walk.last_row() * channels;
         fetch_all_ahead<U * kLanes * sizeof(T)>(dy + newest, ahead * sizeof(T));
         fetch_ahead<64>(offsets + newest, ahead);
@@ -190,9 +202,10 @@ void max_scatter_column_by_column(
   with_spaced_columns(task.links.axes[2], [&]<int K, int S>() {
     with_added_type(task.dtype, [&]<typename T>(T) {
       const CollectByColumn<T, K, S> columns(task);
-      for_each_row(task, begin, end, [&](int64_t first, int64_t last) {
-        columns.run(first, last);
-      });
+      for_each_row(
+          task, begin, end, [&](const PartOfRow& part, const PartOfRow& next) {
+            columns.run(part, next);
+          });
     });
   });
 }

@@ -325,8 +325,9 @@ Choice method_of_reduction(
       return {Method::along_rows};
     }
   }
-  if (reduction == Reduction::maximum && has_quads(links) &&
-      has_columns(links, channels, lane)) {
+  bool is_maximum =
+      reduction == Reduction::maximum || reduction == Reduction::winner;
+  if (is_maximum && has_quads(links) && has_columns(links, channels, lane)) {
     return {Method::quads_by_column};
   }
   if (has_columns(links, channels, lane) &&

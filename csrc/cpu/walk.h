@@ -225,6 +225,7 @@ class Walk {
     const Link along_d = depth.of[d_];
     const Link along_h = height.of[h_];
     rows_.clear();
+    rows_.reserve(along_d.count * along_h.count);
     for (int64_t i = 0; i < along_d.count; ++i) {
       auto d = along_d.first + i * depth.step;
       auto tap_d = depth.tap(along_d, i, d);
