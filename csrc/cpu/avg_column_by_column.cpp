@@ -9,10 +9,9 @@ void avg_column_by_column(const AvgTask& task, int64_t begin, int64_t end) {
     with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
       const AvgEnds<T> ends(task);
       const ColumnByColumn<AvgEnds<T>, K> columns(task, ends);
-      for_each_row(
-          task, begin, end, [&](const PartOfRow& part, const PartOfRow& next) {
-            columns.run(part, next);
-          });
+      for_each_row(task, begin, end, [&](Range part, Range next) {
+        columns.run(part, next);
+      });
     });
   });
 }

@@ -23,17 +23,11 @@ void with_columns(int64_t kernel, Visit visit) {
   }
 }
 
-// Positions [begin, end) of a row.
-struct PartOfRow {
-  int64_t begin;
-  int64_t end;
-};
-
-// Calls visit(part, next) for what of each row is among `begin` to `end` of the
-// task's positions, so much at a time as stays in cache from one block of
-// channels to the next; the last is its own next. Rows come in bands, those of
-// all planes before the next, so that what planes have in common is still
-// there.
+// Calls visit(part, next), of positions in one row each, for what of each row
+// is among `begin` to `end` of the task's, so much at a time as stays in cache
+// from one block of channels to the next; the last is its own next. Rows come
+// in bands, those of all planes before the next, so that what planes have in
+// common is still there.
 template <typename Visit>
 void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
   constexpr int64_t kCached = 64 * 1024;
@@ -54,11 +48,11 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
     auto row = i / width.size();
     auto part_end = std::min({end, (row + 1) * width.size(), i + most});
     auto shift = (in_bands(row) - row) * width.size();
-    return PartOfRow{i + shift, part_end + shift};
+    return Range{i + shift, part_end + shift};
   };
   auto part = part_at(begin);
   for (auto i = begin; i < end;) {
-    i += part.end - part.begin;
+    i += part.size();
     auto next = i < end ? part_at(i) : part;
     visit(part, next);
     part = next;
@@ -80,18 +74,16 @@ class ColumnByColumn {
  public:
   ColumnByColumn(const Task& task, const Ends& ends)
       : task_(task),
-        links_(task.links),
-        channels_(task.channels),
         from_(static_cast<const Stored*>(task.from)),
         ends_(ends) {}
 
   // False if there is a NaN that the rule is not for.
-  bool run(const PartOfRow& part, const PartOfRow& next) const {
-    const Walk walk(links_, part.begin);
+  bool run(Range part, Range next) const {
+    const Walk walk(task_.links, part.begin);
     const auto ahead = rows_ahead(task_, walk, next.begin);
     bool is_done = true;
     for_each_block<typename Op::Lane, kLanes, kMostVectors>(
-        channels_, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+        task_.channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           is_done = reduce<U>(walk, part, ahead, c) && is_done;
         });
     return is_done;
@@ -107,13 +99,11 @@ class ColumnByColumn {
   static constexpr int kMostVectors = kRegisters / (K * Op::kCellVectors);
 
   template <int U>
-  bool reduce(
-      const Walk& walk,
-      const PartOfRow& part,
-      const RowsAhead& next_rows,
-      int64_t c) const {
-    auto& width = links_.axes[2];
-    const auto channels = channels_;
+  bool
+  reduce(const Walk& walk, Range part, const RowsAhead& next_rows, int64_t c)
+      const {
+    auto& width = task_.links.axes[2];
+    const auto channels = task_.channels;
     auto ends = ends_;
     if constexpr (!fills_lines<U * kLanes * sizeof(Stored)>) {
       ends.stay_in_caches();
@@ -142,7 +132,7 @@ class ColumnByColumn {
       next();
     }
     // All blocks of channels together ask for the next rows.
-    auto* asked = from_ + c * (part.end - part.begin);
+    auto* asked = from_ + c * part.size();
     for (auto i = part.begin; i < part.end; ++i) {
       next();
       next_rows.fetch<U * kLanes * kSize>(asked);
@@ -175,7 +165,7 @@ class ColumnByColumn {
       uintptr_t ahead,
       Cell* cells,
       Watch<U>& watch) const {
-    const auto channels = channels_;
+    const auto channels = task_.channels;
     const auto first = (walk.plane() + w) * channels + c;
     Watch<U> column_watch;
     auto see = [&]<bool kFirst>(const LinkedRow& row) MLX_POOLING_LAMBDA {
@@ -201,8 +191,6 @@ class ColumnByColumn {
   }
 
   const Task& task_;
-  const Links& links_;
-  int64_t channels_;
   const Stored* from_;
   const Ends& ends_;
 };

@@ -130,10 +130,11 @@ class MaxQuads {
       unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
         if (rows.outputs[N] >= 0) {
           auto at = (rows.outputs[N] + i) * channels + c;
-          auto cell = joined_aside(before[0][N], before[1][N], cells[N]);
+          auto cell = Op::template joined_aside<kLanes>(std::array{
+              before[0][N], moved(before[1][N], 1), moved(cells[N], 2)});
           constexpr auto kFirst = QuadRows::first_tap(N / 2, N % 2);
-          cell = Op::template moved<kLanes>(cell, -kFirst);
-          ends.template write_cell<kLanes>(at, kAheadBytes, cell, {});
+          ends.template write_cell<kLanes>(
+              at, kAheadBytes, moved(cell, -kFirst), {});
         }
         before[0][N] = before[1][N];
         before[1][N] = cells[N];
@@ -170,10 +171,8 @@ class MaxQuads {
     return Op::template joined<kLanes>(a, b);
   }
 
-  MLX_POOLING_INLINE static Cell
-  joined_aside(const Cell& a, const Cell& b, const Cell& c) {
-    return Op::template joined_aside<kLanes>(std::array{
-        a, Op::template moved<kLanes>(b, 1), Op::template moved<kLanes>(c, 2)});
+  MLX_POOLING_INLINE static Cell moved(const Cell& cell, int64_t taps) {
+    return Op::template moved<kLanes>(cell, taps);
   }
 
   // Of all but the last, and all but the first.

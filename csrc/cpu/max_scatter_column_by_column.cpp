@@ -15,7 +15,7 @@ class CollectByColumn {
   explicit CollectByColumn(const MaxTask& task)
       : task_(task), width_(task.links.axes[2]), channels_(task.channels) {}
 
-  void run(const PartOfRow& part, const PartOfRow& next) const {
+  void run(Range part, Range next) const {
     const Walk walk(task_.links, part.begin);
     const auto ahead = rows_ahead(task_, walk, next.begin);
     for_each_block<A, kLanes, kMost>(
@@ -46,11 +46,9 @@ class CollectByColumn {
   static constexpr int64_t kManyRows = 3;
 
   template <int U, bool kMany>
-  void collect(
-      const Walk& walk,
-      const PartOfRow& part,
-      const RowsAhead& next_rows,
-      int64_t c) const {
+  void
+  collect(const Walk& walk, Range part, const RowsAhead& next_rows, int64_t c)
+      const {
     // Copies, which no store can change.
     const auto channels = channels_;
     const bool around_caches =
@@ -61,13 +59,13 @@ class CollectByColumn {
     auto* offsets = static_cast<const uint8_t*>(task_.offsets) + plane + c;
     const auto ahead = positions_ahead(U * kLanes * sizeof(T)) * channels;
     const auto windows = walk.linked_rows() > 0 ? width_.other_size : 0;
-    const Range inputs{walk.w(), walk.w() + part.end - part.begin};
+    const Range inputs{walk.w(), walk.w() + part.size()};
     const auto first = width_.spacing->first;
     auto w = (inputs.begin - first) / S - (K - 1) / S;
     auto i = first + w * S;
     auto to = (part.begin + i - inputs.begin) * channels;
     // All blocks of channels together ask for the next rows.
-    const auto asked = c * (part.end - part.begin) / S;
+    const auto asked = c * part.size() / S;
     auto* next_dy = static_cast<const T*>(task_.from) + asked;
     auto* next_offsets = static_cast<const uint8_t*>(task_.offsets) + asked;
     Total totals[K][U] = {};
@@ -202,10 +200,9 @@ void max_scatter_column_by_column(
   with_spaced_columns(task.links.axes[2], [&]<int K, int S>() {
     with_added_type(task.dtype, [&]<typename T>(T) {
       const CollectByColumn<T, K, S> columns(task);
-      for_each_row(
-          task, begin, end, [&](const PartOfRow& part, const PartOfRow& next) {
-            columns.run(part, next);
-          });
+      for_each_row(task, begin, end, [&](Range part, Range next) {
+        columns.run(part, next);
+      });
     });
   });
 }

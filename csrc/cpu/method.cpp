@@ -23,6 +23,8 @@ namespace {
 //                         gradients of maxima less than walk for each
 //     small windows, one column apart; gradients of maxima over windows of
 //     three columns, two apart, too
+//   quads_by_column       less than that
+//     maxima over windows of 3 x 3 x 3, one apart
 //   row_by_row            product of the window's sizes
 //     large windows that share little: global ones
 //   sweep                 sum of what each axis costs

@@ -38,10 +38,7 @@ class RowsAhead {
   template <int kBytes, typename T>
   MLX_POOLING_INLINE void fetch(const T* from) const {
     for (auto row : rows_) {
-      auto* begin = reinterpret_cast<const char*>(from + row.number);
-      for (int at = 0; at < kBytes; at += 64) {
-        fetch_ahead<64, 2>(begin + at, 0);
-      }
+      fetch_lines_ahead<kBytes, 2>(from + row.number, 0);
     }
   }
 

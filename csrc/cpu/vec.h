@@ -369,12 +369,12 @@ fetch_ahead(const T* from, uintptr_t bytes = kAheadBytes) {
 
 // The same for many bytes, which follow those that are asked for before: the
 // line that those end in is not asked for again.
-template <int kBytes>
+template <int kBytes, int kLevel = 1>
 MLX_POOLING_INLINE void
 fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
   if constexpr (kBytes >= 32) {
     for (int at = 0; at < kBytes; at += 64) {
-      fetch_ahead<64>(static_cast<const char*>(from) + at, bytes);
+      fetch_ahead<64, kLevel>(static_cast<const char*>(from) + at, bytes);
     }
   }
 }
