@@ -33,16 +33,16 @@ MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
   }
 }
 
-// Notices a NaN among values at the price of a multiply-add each: their squares
-// are added up, which makes a NaN of nothing else, since no square is -inf.
-// `kPlaces` of them are seen side by side.
+// Notices a NaN among values at the price of an addition each: their sum is
+// one. So it is of infinities of both signs, which are rare enough to be taken
+// for one. `kPlaces` values are seen side by side.
 template <typename A, int L, int kPlaces = 4>
 class NanWatch {
  public:
   MLX_POOLING_INLINE NanWatch() {
     if constexpr (kNeeded) {
       for (auto& sum : sums_) {
-        // Not 0: squares alone may be subnormal, which is slow on some CPUs.
+        // Not 0: subnormal values alone are slow to add on some CPUs.
         sum = broadcast<A, L>(1);
       }
     }
@@ -51,14 +51,15 @@ class NanWatch {
   // Neighbouring values see different sums, and need not wait for each other.
   MLX_POOLING_INLINE void see(Vec<A, L> v, int place) {
     if constexpr (kNeeded) {
-      sums_[place % kSums] += v * v;
+      sums_[place % kSums] += v;
     }
   }
 
   // What another saw, too: its sums did not wait for those of this one.
-  MLX_POOLING_INLINE void join(const NanWatch& other) {
+  template <int kOthers>
+  MLX_POOLING_INLINE void join(const NanWatch<A, L, kOthers>& other) {
     if constexpr (kNeeded) {
-      for (int i = 0; i < kSums; ++i) {
+      for (int i = 0; i < other.kSums; ++i) {
         sums_[i] += other.sums_[i];
       }
     }
@@ -76,6 +77,8 @@ class NanWatch {
   }
 
  private:
+  template <typename, int, int>
+  friend class NanWatch;
   static constexpr bool kNeeded = std::is_floating_point_v<A>;
   // More would take registers and no longer save any waiting.
   static constexpr int kSums = std::min(kPlaces, 4);
