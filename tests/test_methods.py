@@ -178,6 +178,28 @@ def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
         check_minimum(x, g)
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8], ids=str)
+@pytest.mark.parametrize(
+    "window", [((3, 4), 5, 1, 2), ((2, 3, 4), 3, 1, 1)], ids=["5 x 5", "3 x 3 x 3"]
+)
+def test_columns_of_many_channels(window, dtype: mx.Dtype):
+    """Of which the first level of cache has no room for a few columns."""
+    g = geometry(*window)
+    for channels in (1100, 4200):
+        for kind in ("extremes",) if dtype == mx.uint8 else KINDS:
+            x = Data(kind, 0).array((1, *g.size, channels), dtype)
+            expected = reference.max_pool(exact(x), g)
+            assert_same(max_pool(x, g), expected.values)
+            values, indices = max_pool(x, g, return_indices=True)
+            assert_same(values, expected.values)
+            assert_same(indices, expected.indices)
+            if kind == "normal":
+                expected = reference.avg_pool(exact(x), g)
+                magnitude = reference.avg_pool(absolute(exact(x)), g)
+                taps = int(np.prod(g.kernel))
+                assert_rounded(avg_pool(x, g), expected, magnitude, taps)
+
+
 @EACH_WINDOW
 def test_gradient_of_the_maximum(window):
     for case in cases(window):

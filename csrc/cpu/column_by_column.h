@@ -1,9 +1,11 @@
 #pragma once
 
+#include "cpu/column_ring.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/rows_ahead.h"
+#include "cpu/scratch.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -60,7 +62,7 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
 }
 
 // Reduces the columns of a row of windows, each once: those that neighbours,
-// one position apart, have in common stay in registers. `Ends` has
+// one position apart, have in common are kept. `Ends` has
 //
 //   Stored, Op: the type of elements, and what reduces them
 //   reading(row, w): what the elements of that position have in common
@@ -82,36 +84,43 @@ class ColumnByColumn {
     const Walk walk(task_.links, part.begin);
     const auto ahead = rows_ahead(task_, walk, next.begin);
     bool is_done = true;
-    for_each_block<typename Op::Lane, kLanes, kMostVectors>(
-        task_.channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          is_done = reduce<U>(walk, part, ahead, c) && is_done;
-        });
+    if constexpr (kColumnsInRegisters) {
+      for_each_block<typename Op::Lane, kLanes, kMostVectors>(
+          task_.channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+            is_done = reduce<U>(walk, part, ahead, c) && is_done;
+          });
+    } else {
+      for_each_ring<Op>(task_.channels, K, [&](Range block) {
+        is_done = reduce_in_ring(walk, part, ahead, block) && is_done;
+      });
+    }
     return is_done;
   }
 
  private:
   using Op = typename Ends::Op;
   using Stored = typename Ends::Stored;
+  static constexpr int64_t kSize = sizeof(Stored);
   static constexpr int kLanes = Op::kLanes;
   using Cell = typename Op::template Cell<kLanes>;
   template <int U>
   using Watch = NanWatch<typename Op::Value, kLanes, U>;
   static constexpr int kMostVectors = kRegisters / (K * Op::kCellVectors);
 
+  // Some channels, of which registers hold the columns.
   template <int U>
   bool
   reduce(const Walk& walk, Range part, const RowsAhead& next_rows, int64_t c)
       const {
-    auto& width = task_.links.axes[2];
     const auto channels = task_.channels;
     auto ends = ends_;
-    if constexpr (!fills_lines<U * kLanes * sizeof(Stored)>) {
+    if constexpr (!fills_lines<U * kLanes * kSize>) {
       ends.stay_in_caches();
     }
-    constexpr int64_t kSize = sizeof(Stored);
     auto ahead = positions_ahead(U * kLanes * kSize) * channels * kSize;
     Watch<U> watch;
     Cell columns[K][U];
+    auto& width = task_.links.axes[2];
     auto w = walk.w() + *width.origin();
     auto next = [&]() MLX_POOLING_LAMBDA {
       for (int k = 1; k < K; ++k) {
@@ -122,9 +131,7 @@ class ColumnByColumn {
       if (w >= 0 && w < width.other_size) {
         column<U>(ends, walk, w, c, ahead, columns[K - 1], watch);
       } else {
-        for (int u = 0; u < U; ++u) {
-          columns[K - 1][u] = Op::template outside<kLanes>();
-        }
+        std::fill_n(columns[K - 1], U, Op::template outside<kLanes>());
       }
       ++w;
     };
@@ -140,23 +147,107 @@ class ColumnByColumn {
       auto common =
           ends.writing(walk.d(), walk.h(), walk.w() + (i - part.begin));
       for (int u = 0; u < U; ++u) {
-        std::array<Cell, K> window;
-        for (int k = 0; k < K; ++k) {
-          window[k] = Op::template moved<kLanes>(columns[k][u], k);
-        }
-        auto cell = Op::template joined_aside<kLanes>(window);
         auto at = i * channels + c + u * kLanes;
-        ends.template write_cell<kLanes>(at, ahead, cell, common);
+        ends.template write_cell<kLanes>(
+            at, ahead,
+            window([&](int k) MLX_POOLING_LAMBDA { return columns[k][u]; }),
+            common);
       }
     }
-    if constexpr (Op::kWatched) {
-      return !watch.saw_nan();
+    return !saw_nan(watch);
+  }
+
+  // Some channels, position after position.
+  bool reduce_in_ring(
+      const Walk& walk,
+      Range part,
+      const RowsAhead& next_rows,
+      Range block) const {
+    constexpr int kMost = kRegisters / (3 * Op::kCellVectors);
+    const auto channels = task_.channels;
+    auto ends = ends_;
+    if ((block.begin | block.size()) * kSize % 64 != 0) {
+      ends.stay_in_caches();
     }
-    return true;
+    auto ahead = positions_ahead(block.size() * kSize) * channels * kSize;
+    Watch<4> watch;
+    Scratch scratch;
+    ColumnRing<Op, K> ring(block.size(), scratch);
+    auto& width = task_.links.axes[2];
+    auto w = walk.w() + *width.origin();
+    auto put = [&](auto read, auto visit) MLX_POOLING_LAMBDA {
+      const auto newest = ring.next();
+      for_each_block<typename Op::Lane, kLanes, kMost>(
+          block.size(), [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+            Cell cells[U];
+            read.template operator()<U>(c, cells);
+            for (int u = 0; u < U; ++u) {
+              Op::template write<kLanes>(newest + (c + u * kLanes), cells[u]);
+            }
+            visit.template operator()<U>(c, cells);
+          });
+    };
+    auto next = [&](auto visit) MLX_POOLING_LAMBDA {
+      if (w >= 0 && w < width.other_size) {
+        put(
+            [&]<int U>(int64_t c, Cell* cells) MLX_POOLING_LAMBDA {
+              column<U>(ends, walk, w, block.begin + c, ahead, cells, watch);
+            },
+            visit);
+      } else {
+        put(
+            []<int U>(int64_t, Cell* cells) MLX_POOLING_LAMBDA {
+              std::fill_n(cells, U, Op::template outside<kLanes>());
+            },
+            visit);
+      }
+      ++w;
+    };
+    for (int k = 1; k < K; ++k) {
+      next([]<int U>(int64_t, const Cell*) MLX_POOLING_LAMBDA {});
+    }
+    auto* asked = from_ + block.begin * part.size();
+    for (auto i = part.begin; i < part.end; ++i) {
+      auto common =
+          ends.writing(walk.d(), walk.h(), walk.w() + (i - part.begin));
+      next([&]<int U>(int64_t c, const Cell* newest) MLX_POOLING_LAMBDA {
+        next_rows.fetch<U * kLanes * kSize>(asked + c);
+        for (int u = 0; u < U; ++u) {
+          auto at = c + u * kLanes;
+          ends.template write_cell<kLanes>(
+              i * channels + block.begin + at, ahead,
+              window([&](int k) MLX_POOLING_LAMBDA {
+                return k < K - 1 ? Op::template read<kLanes>(ring[k] + at)
+                                 : newest[u];
+              }),
+              common);
+        }
+      });
+      asked += block.size();
+    }
+    return !saw_nan(watch);
+  }
+
+  // Of its K columns.
+  template <typename Read>
+  MLX_POOLING_INLINE static Cell window(Read column) {
+    std::array<Cell, K> columns;
+    for (int k = 0; k < K; ++k) {
+      columns[k] = Op::template moved<kLanes>(column(k), k);
+    }
+    return Op::template joined_aside<kLanes>(columns);
+  }
+
+  template <int U>
+  static bool saw_nan(const Watch<U>& watch) {
+    if constexpr (Op::kWatched) {
+      return watch.saw_nan();
+    }
+    return false;
   }
 
   // Column w of the walk's windows, over their rows.
-  template <int U>
+  template <int U, int kPlaces>
   MLX_POOLING_INLINE void column(
       const Ends& ends,
       const Walk& walk,
@@ -164,7 +255,7 @@ class ColumnByColumn {
       int64_t c,
       uintptr_t ahead,
       Cell* cells,
-      Watch<U>& watch) const {
+      Watch<kPlaces>& watch) const {
     const auto channels = task_.channels;
     const auto first = (walk.plane() + w) * channels + c;
     Watch<U> column_watch;

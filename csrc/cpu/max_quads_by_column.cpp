@@ -2,11 +2,13 @@
 #include <array>
 #include <utility>
 
+#include "cpu/column_ring.h"
 #include "cpu/max_ends.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/quads.h"
 #include "cpu/rows_ahead.h"
+#include "cpu/scratch.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -81,10 +83,16 @@ class MaxQuads {
     const QuadRows next_rows(task_.links, next, task_.channels);
     const RowsAhead ahead(rows.from, next_rows.from);
     bool is_done = true;
-    for_each_block<typename Op::Lane, kLanes, 1>(
-        task_.channels, [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
-          is_done = reduce(quad, rows, ahead, c) && is_done;
-        });
+    if constexpr (kColumnsInRegisters) {
+      for_each_block<typename Op::Lane, kLanes, 1>(
+          task_.channels, [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
+            is_done = reduce(quad, rows, ahead, c) && is_done;
+          });
+    } else {
+      for_each_ring<Op>(task_.channels, K * kWindows, [&](Range block) {
+        is_done = reduce_in_ring(quad, rows, ahead, block) && is_done;
+      });
+    }
     return is_done;
   }
 
@@ -97,6 +105,7 @@ class MaxQuads {
   using Cells = std::array<Cell, kWindows>;
   using Watch = NanWatch<A, kLanes>;
 
+  // A vector of channels, of which registers hold the columns.
   bool reduce(
       const Quad& quad,
       const QuadRows& rows,
@@ -128,19 +137,87 @@ class MaxQuads {
       next_rows.fetch<kLanes * sizeof(T)>(asked);
       asked += kLanes;
       unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
-        if (rows.outputs[N] >= 0) {
-          auto at = (rows.outputs[N] + i) * channels + c;
-          auto cell = Op::template joined_aside<kLanes>(std::array{
-              before[0][N], moved(before[1][N], 1), moved(cells[N], 2)});
-          constexpr auto kFirst = QuadRows::first_tap(N / 2, N % 2);
-          ends.template write_cell<kLanes>(
-              at, kAheadBytes, moved(cell, -kFirst), {});
-        }
+        write<N>(ends, rows, i, c, before[0][N], before[1][N], cells[N]);
         before[0][N] = before[1][N];
         before[1][N] = cells[N];
       });
     }
     return !watch.saw_nan();
+  }
+
+  // Some channels, position after position.
+  bool reduce_in_ring(
+      const Quad& quad,
+      const QuadRows& rows,
+      const RowsAhead& next_rows,
+      Range block) const {
+    const auto channels = task_.channels;
+    auto ends = ends_;
+    ends.stay_in_caches(); // the four rows' stores alternate
+    Watch watch;
+    Scratch scratch;
+    ColumnRing<Op, K> ring(kWindows * block.size(), scratch);
+    auto in_ring = [size = block.size()](int n, int64_t c)
+                       MLX_POOLING_LAMBDA { return n * size + c; };
+    auto& width = task_.links.axes[2];
+    auto w = quad.width.begin + *width.origin();
+    auto next = [&](auto visit) MLX_POOLING_LAMBDA {
+      const auto newest = ring.next();
+      const bool is_inside = w >= 0 && w < width.other_size;
+      for_each_block<typename Op::Lane, kLanes, 1>(
+          block.size(), [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
+            Cells cells;
+            if (is_inside) {
+              auto at = w * channels + block.begin + c;
+              cells = column(ends, rows, at, watch);
+            } else {
+              cells.fill(Op::template outside<kLanes>());
+            }
+            unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
+              Op::template write<kLanes>(newest + in_ring(N, c), cells[N]);
+            });
+            visit(c, cells);
+          });
+      ++w;
+    };
+    for (int k = 1; k < K; ++k) {
+      next([](int64_t, const Cells&) MLX_POOLING_LAMBDA {});
+    }
+    auto* asked =
+        static_cast<const T*>(task_.from) + block.begin * quad.width.size();
+    for (auto i = quad.width.begin; i < quad.width.end; ++i) {
+      next([&](int64_t c, const Cells& cells) MLX_POOLING_LAMBDA {
+        next_rows.fetch<kLanes * sizeof(T)>(asked + c);
+        unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
+          write<N>(
+              ends, rows, i, block.begin + c,
+              Op::template read<kLanes>(ring[0] + in_ring(N, c)),
+              Op::template read<kLanes>(ring[1] + in_ring(N, c)), cells[N]);
+        });
+      });
+      asked += block.size();
+    }
+    return !watch.saw_nan();
+  }
+
+  // Window N of position i, of its three columns, if there is one.
+  template <int N>
+  MLX_POOLING_INLINE void write(
+      const Ends& ends,
+      const QuadRows& rows,
+      int64_t i,
+      int64_t c,
+      const Cell& first,
+      const Cell& second,
+      const Cell& third) const {
+    if (rows.outputs[N] >= 0) {
+      auto cell = Op::template joined_aside<kLanes>(
+          std::array{first, moved(second, 1), moved(third, 2)});
+      constexpr auto kFirst = QuadRows::first_tap(N / 2, N % 2);
+      ends.template write_cell<kLanes>(
+          (rows.outputs[N] + i) * task_.channels + c, kAheadBytes,
+          moved(cell, -kFirst), {});
+    }
   }
 
   // A column of each of the four, over their rows.

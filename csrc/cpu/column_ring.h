@@ -1,0 +1,67 @@
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/inline.h"
+#include "cpu/links.h"
+#include "cpu/scratch.h"
+#include "cpu/vec.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+// Whether registers hold the columns that neighbouring windows have in common,
+// of a few vectors of channels at a time. Else a ColumnRing does, of all: of
+// smaller vectors, so few would be pieces of a line or two, which their
+// neighbours push out of the cache before the next are read.
+inline constexpr bool kColumnsInRegisters = fills_lines<kVectorBytes>;
+
+// The last K columns, of as many channels as the first level of cache holds.
+template <typename Op, int K>
+class ColumnRing {
+ public:
+  using Cells = typename Op::Cells;
+
+  // `elements` of each column.
+  ColumnRing(int64_t elements, Scratch& scratch) {
+    columns_[0] = Op::take(scratch, K * elements);
+    for (int k = 1; k < K; ++k) {
+      columns_[k] = columns_[k - 1] + elements;
+    }
+  }
+
+  // Replaces the oldest by one to be written, and returns that.
+  MLX_POOLING_INLINE Cells next() {
+    auto oldest = columns_[0];
+    for (int k = 1; k < K; ++k) {
+      columns_[k - 1] = columns_[k];
+    }
+    columns_[K - 1] = oldest;
+    return oldest;
+  }
+
+  MLX_POOLING_INLINE Cells operator[](int k) const {
+    return columns_[k];
+  }
+
+ private:
+  Cells columns_[K]; // the oldest first
+};
+
+// Calls visit(block) for blocks of channels, with so many elements of a ring
+// for each. The last may overlap the one before.
+template <typename Op, typename Visit>
+void for_each_ring(int64_t channels, int64_t elements, Visit visit) {
+  constexpr int64_t kCached = 20 * 1024; // bytes
+  constexpr int64_t kLine = 16;          // channels, of four bytes
+  using Cell = typename Op::template Cell<Op::kLanes>;
+  constexpr int64_t kElements = kCached / sizeof(Cell) * Op::kLanes;
+  auto lines = ceil_div(channels, kLine);
+  auto blocks = ceil_div(channels * elements, kElements);
+  auto size = std::min(channels, ceil_div(lines, blocks) * kLine);
+  for (int64_t c = 0; c < channels; c += size) {
+    auto end = std::min(c + size, channels);
+    visit(Range{end - size, end});
+  }
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
