@@ -44,6 +44,9 @@ def seconds(action: Action) -> float:
 
 def turn(action: Action, min_time: float) -> list[float]:
     """Times of consecutive calls that together take at least ``min_time`` seconds."""
+    # MLX hands out freed buffers in turn: those of other contenders, of which each
+    # would be out of the cache again when it comes back.
+    mx.clear_cache()
     time.sleep(SETTLE_SECONDS)
     action()  # untimed: wakes threads and brings this contender's data into the cache
     times = [seconds(action)]
