@@ -44,8 +44,8 @@ def seconds(action: Action) -> float:
 
 def turn(action: Action, min_time: float) -> list[float]:
     """Times of consecutive calls that together take at least ``min_time`` seconds."""
-    # MLX hands out freed buffers in turn: those of other contenders, of which each
-    # would be out of the cache again when it comes back.
+    # Else MLX would hand out the buffers that other contenders freed, one after the
+    # other, none of which is in the CPU's cache.
     mx.clear_cache()
     time.sleep(SETTLE_SECONDS)
     action()  # untimed: wakes threads and brings this contender's data into the cache

@@ -90,7 +90,7 @@ class ColumnByColumn {
             is_done = reduce<U>(walk, part, ahead, c) && is_done;
           });
     } else {
-      for_each_ring<Op>(task_.channels, K, [&](Range block) {
+      for_each_ringed_block<Op>(task_.channels, K, [&](Range block) {
         is_done = reduce_in_ring(walk, part, ahead, block) && is_done;
       });
     }
@@ -163,62 +163,56 @@ class ColumnByColumn {
       Range part,
       const RowsAhead& next_rows,
       Range block) const {
+    // Each vector takes a cell, what it is joined with and a sum of the watch.
     constexpr int kMost = kRegisters / (3 * Op::kCellVectors);
     const auto channels = task_.channels;
     auto ends = ends_;
     if ((block.begin | block.size()) * kSize % 64 != 0) {
-      ends.stay_in_caches();
+      ends.stay_in_caches(); // lines that are stored in two parts
     }
     auto ahead = positions_ahead(block.size() * kSize) * channels * kSize;
-    Watch<4> watch;
+    NanWatch<typename Op::Value, kLanes> watch;
     Scratch scratch;
     ColumnRing<Op, K> ring(block.size(), scratch);
     auto& width = task_.links.axes[2];
     auto w = walk.w() + *width.origin();
-    auto put = [&](auto read, auto visit) MLX_POOLING_LAMBDA {
-      const auto newest = ring.next();
-      for_each_block<typename Op::Lane, kLanes, kMost>(
-          block.size(), [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-            Cell cells[U];
-            read.template operator()<U>(c, cells);
-            for (int u = 0; u < U; ++u) {
-              Op::template write<kLanes>(newest + (c + u * kLanes), cells[u]);
-            }
-            visit.template operator()<U>(c, cells);
-          });
+    auto for_each_vector = [&](auto visit) MLX_POOLING_LAMBDA {
+      for_each_block<typename Op::Lane, kLanes, kMost>(block.size(), visit);
     };
-    auto next = [&](auto visit) MLX_POOLING_LAMBDA {
+    auto next = [&]() MLX_POOLING_LAMBDA {
+      const auto newest = ring.next();
       if (w >= 0 && w < width.other_size) {
-        put(
-            [&]<int U>(int64_t c, Cell* cells) MLX_POOLING_LAMBDA {
-              column<U>(ends, walk, w, block.begin + c, ahead, cells, watch);
-            },
-            visit);
+        for_each_vector([&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          Cell cells[U];
+          column<U>(ends, walk, w, block.begin + c, ahead, cells, watch);
+          for (int u = 0; u < U; ++u) {
+            Op::template write<kLanes>(newest + (c + u * kLanes), cells[u]);
+          }
+        });
       } else {
-        put(
-            []<int U>(int64_t, Cell* cells) MLX_POOLING_LAMBDA {
-              std::fill_n(cells, U, Op::template outside<kLanes>());
-            },
-            visit);
+        for (int64_t c = 0; c < block.size(); ++c) {
+          Op::template write<1>(newest + c, Op::template outside<1>());
+        }
       }
       ++w;
     };
     for (int k = 1; k < K; ++k) {
-      next([]<int U>(int64_t, const Cell*) MLX_POOLING_LAMBDA {});
+      next();
     }
+    // All blocks of channels together ask for the next rows.
     auto* asked = from_ + block.begin * part.size();
     for (auto i = part.begin; i < part.end; ++i) {
+      next();
+      auto first = i * channels + block.begin;
       auto common =
           ends.writing(walk.d(), walk.h(), walk.w() + (i - part.begin));
-      next([&]<int U>(int64_t c, const Cell* newest) MLX_POOLING_LAMBDA {
+      for_each_vector([&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
         next_rows.fetch<U * kLanes * kSize>(asked + c);
         for (int u = 0; u < U; ++u) {
           auto at = c + u * kLanes;
           ends.template write_cell<kLanes>(
-              i * channels + block.begin + at, ahead,
-              window([&](int k) MLX_POOLING_LAMBDA {
-                return k < K - 1 ? Op::template read<kLanes>(ring[k] + at)
-                                 : newest[u];
+              first + at, ahead, window([&](int k) MLX_POOLING_LAMBDA {
+                return Op::template read<kLanes>(ring[k] + at);
               }),
               common);
         }
@@ -228,7 +222,7 @@ class ColumnByColumn {
     return !saw_nan(watch);
   }
 
-  // Of its K columns.
+  // A window, of its K columns.
   template <typename Read>
   MLX_POOLING_INLINE static Cell window(Read column) {
     std::array<Cell, K> columns;
@@ -238,8 +232,8 @@ class ColumnByColumn {
     return Op::template joined_aside<kLanes>(columns);
   }
 
-  template <int U>
-  static bool saw_nan(const Watch<U>& watch) {
+  template <int kPlaces>
+  MLX_POOLING_INLINE static bool saw_nan(const Watch<kPlaces>& watch) {
     if constexpr (Op::kWatched) {
       return watch.saw_nan();
     }

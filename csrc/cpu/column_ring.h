@@ -10,12 +10,12 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Whether registers hold the columns that neighbouring windows have in common,
-// of a few vectors of channels at a time. Else a ColumnRing does, of all: of
-// smaller vectors, so few would be pieces of a line or two, which their
-// neighbours push out of the cache before the next are read.
+// of a few vectors of channels at a time. Smaller vectors than lines would be
+// pieces of them, pushed out of the cache before their neighbours are read:
+// instead, a ColumnRing holds columns of all channels, or so many as fit.
 inline constexpr bool kColumnsInRegisters = fills_lines<kVectorBytes>;
 
-// The last K columns, of as many channels as the first level of cache holds.
+// The last K columns, in the first level of cache.
 template <typename Op, int K>
 class ColumnRing {
  public:
@@ -47,16 +47,15 @@ class ColumnRing {
   Cells columns_[K]; // the oldest first
 };
 
-// Calls visit(block) for blocks of channels, with so many elements of a ring
-// for each. The last may overlap the one before.
+// Calls visit(block) for blocks of channels of which a ring, with so many
+// elements for each, leaves some of the first level of cache to what is read.
+// The last may overlap the one before.
 template <typename Op, typename Visit>
-void for_each_ring(int64_t channels, int64_t elements, Visit visit) {
+void for_each_ringed_block(int64_t channels, int64_t elements, Visit visit) {
   constexpr int64_t kCached = 20 * 1024; // bytes
-  constexpr int64_t kLine = 16;          // channels, of four bytes
-  using Cell = typename Op::template Cell<Op::kLanes>;
-  constexpr int64_t kElements = kCached / sizeof(Cell) * Op::kLanes;
+  constexpr int64_t kLine = 64;          // channels, of any type
   auto lines = ceil_div(channels, kLine);
-  auto blocks = ceil_div(channels * elements, kElements);
+  auto blocks = ceil_div(channels * elements * Op::kCellBytes, kCached);
   auto size = std::min(channels, ceil_div(lines, blocks) * kLine);
   for (int64_t c = 0; c < channels; c += size) {
     auto end = std::min(c + size, channels);

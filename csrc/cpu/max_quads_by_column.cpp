@@ -34,9 +34,9 @@ struct QuadRows {
       for (int j = 0; j < kRows; ++j) {
         auto h = row_at(height, quad.h, j);
         auto row = d * height.other_size + h;
+        auto begin = row * width.other_size + quad.width.begin;
         from[i * kRows + j].number =
-            (quad.sample * links.other_plane() + row * width.other_size) *
-            channels;
+            (quad.sample * links.other_plane() + begin) * channels;
         taps[i * kRows + j] = first_tap(d - first_d, h - first_h);
       }
     }
@@ -54,8 +54,9 @@ struct QuadRows {
     return (plane * K + row) * K;
   }
 
-  // What each row of each plane begins with. Of one beyond the input that of
-  // the nearest there is, which all of its windows reach.
+  // What the part of each row of each plane begins with, padding aside. Of one
+  // beyond the input that of the nearest there is, which all of its windows
+  // reach.
   std::array<FirstElement, kRows * kRows> from;
   std::array<int64_t, kRows * kRows> taps;
   int64_t outputs[kWindows]; // positions where each begins, if there is one
@@ -89,7 +90,7 @@ class MaxQuads {
             is_done = reduce(quad, rows, ahead, c) && is_done;
           });
     } else {
-      for_each_ring<Op>(task_.channels, K * kWindows, [&](Range block) {
+      for_each_ringed_block<Op>(task_.channels, K * kWindows, [&](Range block) {
         is_done = reduce_in_ring(quad, rows, ahead, block) && is_done;
       });
     }
@@ -122,7 +123,8 @@ class MaxQuads {
     auto next_column = [&]() MLX_POOLING_LAMBDA {
       Cells cells;
       if (w >= 0 && w < width.other_size) {
-        cells = column(ends, rows, w * channels + c, watch);
+        auto at = (w - quad.width.begin) * channels + c;
+        cells = column(ends, rows, at, watch);
       } else {
         cells.fill(Op::template outside<kLanes>());
       }
@@ -153,7 +155,7 @@ class MaxQuads {
       Range block) const {
     const auto channels = task_.channels;
     auto ends = ends_;
-    ends.stay_in_caches(); // the four rows' stores alternate
+    ends.stay_in_caches(); // stores of parts of lines of four rows alternate
     Watch watch;
     Scratch scratch;
     ColumnRing<Op, K> ring(kWindows * block.size(), scratch);
@@ -168,7 +170,7 @@ class MaxQuads {
           block.size(), [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
             Cells cells;
             if (is_inside) {
-              auto at = w * channels + block.begin + c;
+              auto at = (w - quad.width.begin) * channels + block.begin + c;
               cells = column(ends, rows, at, watch);
             } else {
               cells.fill(Op::template outside<kLanes>());
@@ -183,11 +185,14 @@ class MaxQuads {
     for (int k = 1; k < K; ++k) {
       next([](int64_t, const Cells&) MLX_POOLING_LAMBDA {});
     }
+    // All blocks of channels together ask for the next quad's rows.
     auto* asked =
         static_cast<const T*>(task_.from) + block.begin * quad.width.size();
     for (auto i = quad.width.begin; i < quad.width.end; ++i) {
       next([&](int64_t c, const Cells& cells) MLX_POOLING_LAMBDA {
-        next_rows.fetch<kLanes * sizeof(T)>(asked + c);
+        if (c * sizeof(T) % 64 == 0) { // a line that vectors share, once
+          next_rows.fetch<kLanes * sizeof(T)>(asked + c);
+        }
         unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
           write<N>(
               ends, rows, i, block.begin + c,

@@ -114,7 +114,7 @@ constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
 // Elements of a row of a window that are worth what each row costs.
 constexpr int64_t kLeastFilled = 320;
-// Columns whose results fit into registers.
+// Columns that with_columns() has kernels for.
 constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;

@@ -31,6 +31,7 @@ struct Sum {
   using Lane = Value;
   static constexpr int kLanes = kVectorBytes / sizeof(Value);
   static constexpr int kCellVectors = 1;
+  static constexpr int64_t kCellBytes = sizeof(Value);
   static constexpr bool kWatched = false;
   static constexpr bool kRare = false;
 
@@ -117,6 +118,8 @@ struct Max {
   using Lane = std::conditional_t<kTaps, Tap, Value>;
   static constexpr int kLanes = kVectorBytes / sizeof(Lane);
   static constexpr int kCellVectors = kTaps ? 2 : 1;
+  static constexpr int64_t kCellBytes =
+      sizeof(Value) + (kTaps ? sizeof(Tap) : 0);
   // Whether to look out for NaN.
   static constexpr bool kWatched =
       kRule == Rule::fast && std::is_floating_point_v<Value>;
