@@ -58,7 +58,7 @@ class NanWatch {
   // What another saw, too: its sums did not wait for those of this one.
   template <int kOthers>
   MLX_POOLING_INLINE void join(const NanWatch<A, L, kOthers>& other) {
-    static_assert(other.kSums <= kSums);
+    static_assert(NanWatch<A, L, kOthers>::kSums <= kSums);
     if constexpr (kNeeded) {
       for (int i = 0; i < other.kSums; ++i) {
         sums_[i] += other.sums_[i];
