@@ -167,8 +167,8 @@ class ColumnByColumn {
     constexpr int kMost = kRegisters / (3 * Op::kCellVectors);
     const auto channels = task_.channels;
     auto ends = ends_;
-    if ((block.begin | block.size()) * kSize % 64 != 0) {
-      ends.stay_in_caches(); // lines that are stored in two parts
+    if (!are_lines(block, kSize)) {
+      ends.stay_in_caches();
     }
     auto ahead = positions_ahead(block.size() * kSize) * channels * kSize;
     NanWatch<typename Op::Value, kLanes> watch;
@@ -180,8 +180,8 @@ class ColumnByColumn {
       for_each_block<typename Op::Lane, kLanes, kMost>(block.size(), visit);
     };
     auto next = [&]() MLX_POOLING_LAMBDA {
-      const auto newest = ring.next();
       if (w >= 0 && w < width.other_size) {
+        const auto newest = ring.next();
         for_each_vector([&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           Cell cells[U];
           column<U>(ends, walk, w, block.begin + c, ahead, cells, watch);
@@ -190,9 +190,7 @@ class ColumnByColumn {
           }
         });
       } else {
-        for (int64_t c = 0; c < block.size(); ++c) {
-          Op::template write<1>(newest + c, Op::template outside<1>());
-        }
+        ring.next_outside();
       }
       ++w;
     };

@@ -15,14 +15,15 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // instead, a ColumnRing holds columns of all channels, or so many as fit.
 inline constexpr bool kColumnsInRegisters = fills_lines<kVectorBytes>;
 
-// The last K columns, in the first level of cache.
+// The last K columns, in the first level of cache. All that it does is inlined,
+// or a store to a column could change where the others are.
 template <typename Op, int K>
 class ColumnRing {
  public:
   using Cells = typename Op::Cells;
 
   // `elements` of each column.
-  ColumnRing(int64_t elements, Scratch& scratch) {
+  ColumnRing(int64_t elements, Scratch& scratch) : elements_(elements) {
     columns_[0] = Op::take(scratch, K * elements);
     for (int k = 1; k < K; ++k) {
       columns_[k] = columns_[k - 1] + elements;
@@ -39,11 +40,20 @@ class ColumnRing {
     return oldest;
   }
 
+  // Replaces it by one beyond the input.
+  MLX_POOLING_INLINE void next_outside() {
+    const auto newest = next();
+    for (int64_t j = 0; j < elements_; ++j) {
+      Op::template write<1>(newest + j, Op::template outside<1>());
+    }
+  }
+
   MLX_POOLING_INLINE Cells operator[](int k) const {
     return columns_[k];
   }
 
  private:
+  int64_t elements_;
   Cells columns_[K]; // the oldest first
 };
 

@@ -163,41 +163,41 @@ class MaxQuads {
                        MLX_POOLING_LAMBDA { return n * size + c; };
     auto& width = task_.links.axes[2];
     auto w = quad.width.begin + *width.origin();
-    auto next = [&](auto visit) MLX_POOLING_LAMBDA {
-      const auto newest = ring.next();
-      const bool is_inside = w >= 0 && w < width.other_size;
-      for_each_block<typename Op::Lane, kLanes, 1>(
-          block.size(), [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
-            Cells cells;
-            if (is_inside) {
-              auto at = (w - quad.width.begin) * channels + block.begin + c;
-              cells = column(ends, rows, at, watch);
-            } else {
-              cells.fill(Op::template outside<kLanes>());
-            }
-            unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
-              Op::template write<kLanes>(newest + in_ring(N, c), cells[N]);
-            });
-            visit(c, cells);
+    auto for_each_vector = [&](auto visit) MLX_POOLING_LAMBDA {
+      for_each_block<typename Op::Lane, kLanes, 1>(block.size(), visit);
+    };
+    auto next = [&]() MLX_POOLING_LAMBDA {
+      if (w >= 0 && w < width.other_size) {
+        const auto newest = ring.next();
+        const auto first = (w - quad.width.begin) * channels + block.begin;
+        for_each_vector([&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
+          const auto cells = column(ends, rows, first + c, watch);
+          unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
+            Op::template write<kLanes>(newest + in_ring(N, c), cells[N]);
           });
+        });
+      } else {
+        ring.next_outside();
+      }
       ++w;
     };
     for (int k = 1; k < K; ++k) {
-      next([](int64_t, const Cells&) MLX_POOLING_LAMBDA {});
+      next();
     }
     // All blocks of channels together ask for the next quad's rows.
     auto* asked =
         static_cast<const T*>(task_.from) + block.begin * quad.width.size();
     for (auto i = quad.width.begin; i < quad.width.end; ++i) {
-      next([&](int64_t c, const Cells& cells) MLX_POOLING_LAMBDA {
+      next();
+      for_each_vector([&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
         if (c * sizeof(T) % 64 == 0) { // a line that vectors share, once
           next_rows.fetch<kLanes * sizeof(T)>(asked + c);
         }
         unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
-          write<N>(
-              ends, rows, i, block.begin + c,
-              Op::template read<kLanes>(ring[0] + in_ring(N, c)),
-              Op::template read<kLanes>(ring[1] + in_ring(N, c)), cells[N]);
+          auto cell = [&](int k) MLX_POOLING_LAMBDA {
+            return Op::template read<kLanes>(ring[k] + in_ring(N, c));
+          };
+          write<N>(ends, rows, i, block.begin + c, cell(0), cell(1), cell(2));
         });
       });
       asked += block.size();

@@ -33,9 +33,10 @@ MLX_POOLING_INLINE bool any_nan(Vec<A, L> v) {
   }
 }
 
-// Notices a NaN among values at the price of an addition each: their sum is
-// one. So it is of infinities of both signs, which are rare enough to be taken
-// for one. `kPlaces` values are seen side by side.
+// Notices a NaN among values at the price of an addition each: it makes a NaN
+// of their sum. So do infinities of both signs, and sums that overflow to them,
+// which are rare enough to be taken for one. `kPlaces` values are seen side by
+// side.
 template <typename A, int L, int kPlaces = 4>
 class NanWatch {
  public:

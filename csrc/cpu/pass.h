@@ -10,6 +10,12 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 inline constexpr Range kWholeRow{0, std::numeric_limits<int64_t>::max()};
 
+// Whether these channels, of so many bytes each, are whole cache lines: others
+// are stored in two parts.
+MLX_POOLING_INLINE bool are_lines(Range channels, int64_t size) {
+  return (channels.begin | channels.size()) * size % 64 == 0;
+}
+
 // Calls visit(Lanes<L>{}, i) so that vectors of L elements from each i cover
 // [0, count). The last may overlap its neighbour. Fewer than L elements are
 // covered by vectors of a quarter, or one by one.

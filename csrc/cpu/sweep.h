@@ -165,8 +165,8 @@ class Sweep {
 
   void reduce_alone(RowBlocks<Ends>& row, Scratch&) {
     auto ends = ends_;
-    if ((block_.begin | block_.size()) * kSize % 64 != 0) {
-      ends.stay_in_caches(); // lines that are stored in two parts
+    if (!are_lines(block_, kSize)) {
+      ends.stay_in_caches();
     }
     const auto first =
         sample_ * links_.axes[2].size() * channels_ + block_.begin;
