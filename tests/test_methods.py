@@ -65,7 +65,7 @@ WINDOWS = {
     "3-d 3": ((6, 7, 8), 3, 1, 1, 1),
     "3-d 3 in bands of rows": ((3, 11, 60), 3, 1, 1, 1),
     "3-d 3, odd": ((7, 5, 9), 3, 1, ((2, 0), (0, 2), (1, 2)), 1),
-    "3-d 3 in long rows": ((4, 4, 700), 3, 1, 1, 1),
+    "3-d 3 in long rows": ((3, 3, 300), 3, 1, 1, 1),
     "3-d 3, thin": ((1, 2, 3), 3, 1, 1, 1),
     "3-d 9": ((11, 10, 12), 9, 1, 2, 1),
     "3-d 13": ((15, 14, 13), 13, 1, 1, 1),
@@ -212,6 +212,25 @@ def test_gradient_of_the_maximum(window):
         assert_rounded(dx, expected, magnitude, case.taps)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [mx.bool_, mx.uint8, mx.int16, mx.uint32, mx.int64, mx.bfloat16],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "name", ["1-d 9/2 dilated", "2-d 3", "2-d 3/2", "3-d 3, thin", "3-d 3/2"]
+)
+def test_gradient_of_the_maximum_of_other_dtypes(name: str, dtype: mx.Dtype):
+    """Of channels that leave some of any vector over."""
+    g = geometry(*WINDOWS[name])
+    for channels in (9, 40, 107):
+        x = Data("ties", channels).array((1, *g.size, channels), dtype)
+        dy = Data("ties", 0).array((1, *g.output, channels), dtype)
+        dx = vjp(lambda x: max_pool(x, g), x, dy)
+        indices = reference.max_pool(exact(x), g).indices
+        assert_same(dx, reference.scatter(exact(dy), indices, g.size))
+
+
 def test_gradient_of_windows_beside_those_without_a_tap():
     """Where no tap, as an offset of 16 bits, could pass for the next window's."""
     g = geometry((160, 3), (160, 20), 1, ((0, 0), (20, 0)), 1)
@@ -279,7 +298,7 @@ def test_small_terms_survive_large_ones_that_have_left(ndim: int):
 
 def test_a_volume_too_small_to_divide():
     g = geometry((12, 14, 15), 11, 1, 5)
-    for kind in KINDS:
+    for kind in ("nan", "normal"):
         case = Case(g, 1, 40, Data(kind, 0))
         x, dy = case.input(), case.more(case.output_shape)
         assert_same(max_pool(x, g), reference.max_pool(exact(x), g).values)

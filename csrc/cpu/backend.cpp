@@ -289,9 +289,9 @@ class CpuBackend : public Backend {
               max.winners.emplace(g);
               return run(
                   max, max.tiling->units(), bytes, kernels.max_pool_winners);
-            case cpu::Method::column_by_column:
+            case cpu::Method::axis_by_axis:
               return run(
-                  max, g.inputs(), bytes, kernels.max_scatter_column_by_column);
+                  max, g.inputs(), bytes, kernels.max_scatter_axis_by_axis);
             default:
               run(max, g.inputs(), bytes, kernels.max_pool_scatter);
           }

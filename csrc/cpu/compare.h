@@ -50,25 +50,19 @@ template <typename T, int L>
 inline constexpr bool adds_under_mask = false;
 #endif
 
-enum class Where { equal, less };
-
-// total + v where unsigned a and b compare so.
-template <typename T, Where kWhere, int L, typename V>
-MLX_POOLING_INLINE auto
-sum_where(Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
+// total + v where a and b are equal.
+template <typename T, int L, typename V>
+MLX_POOLING_INLINE auto sum_where_equal(
+    Vec<Arithmetic<T>, L> total, Vec<Arithmetic<T>, L> v, V a, V b) {
 #if defined(__AVX512BW__)
   if constexpr (adds_under_mask<T, L> && sizeof(V) == L) {
-    constexpr auto kComparison =
-        kWhere == Where::equal ? _MM_CMPINT_EQ : _MM_CMPINT_LT;
-    auto mask = _mm_cmp_epu8_mask(
-        bits_as<__m128i>(a), bits_as<__m128i>(b), kComparison);
+    auto mask = _mm_cmpeq_epu8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b));
     auto sums = bits_as<__m512>(total);
     return bits_as<Vec<float, L>>(
         _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
   }
 #endif
-  auto mask = kWhere == Where::equal ? a == b : a < b;
-  return sum<T>(total, kept<Arithmetic<T>, L>(v, mask));
+  return sum<T>(total, kept<Arithmetic<T>, L>(v, a == b));
 }
 
 // The smaller of unsigned integers. GCC 12 makes a comparison and a selection
@@ -80,12 +74,18 @@ MLX_POOLING_INLINE V smaller(V a, V b) {
   if constexpr (sizeof(V) == 64 && kLaneBytes == 4) {
     return bits_as<V>(
         _mm512_min_epu32(bits_as<__m512i>(a), bits_as<__m512i>(b)));
+  } else if constexpr (sizeof(V) == 64 && kLaneBytes == 1) {
+    return bits_as<V>(
+        _mm512_min_epu8(bits_as<__m512i>(a), bits_as<__m512i>(b)));
   }
 #endif
 #if defined(__AVX2__)
   if constexpr (sizeof(V) == 32 && kLaneBytes == 4) {
     return bits_as<V>(
         _mm256_min_epu32(bits_as<__m256i>(a), bits_as<__m256i>(b)));
+  } else if constexpr (sizeof(V) == 32 && kLaneBytes == 1) {
+    return bits_as<V>(
+        _mm256_min_epu8(bits_as<__m256i>(a), bits_as<__m256i>(b)));
   }
 #endif
 #if defined(__SSE2__)

@@ -27,7 +27,7 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
             auto o = window.spatial * channels + c;
             auto tap = broadcast<Offset, L>(Offset(window.tap));
             for (int u = 0; u < U; ++u) {
-              total[u] = sum_where<T, Where::equal, L>(
+              total[u] = sum_where_equal<T, L>(
                   total[u], load<L>(dy + o + u * L),
                   load<L>(offsets + o + u * L), tap);
             }

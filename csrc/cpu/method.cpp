@@ -19,16 +19,16 @@ namespace {
 //     small windows of few channels
 //   along_rows            the same, of vectors of taps, and what joining costs
 //     large windows of few channels, far apart
-//   column_by_column      product of all but the width, and the width; for
-//                         gradients of maxima less than walk for each
-//     small windows, one column apart; gradients of maxima over windows of
-//     three columns, two apart, too
+//   column_by_column      product of all but the width, and the width
+//     small windows, one column apart
 //   quads_by_column       less than that
 //     maxima over windows of 3 x 3 x 3, one apart
 //   row_by_row            product of the window's sizes
 //     large windows that share little: global ones
 //   sweep                 sum of what each axis costs
 //     all other sums and maxima
+//   axis_by_axis          sum of the window's sizes
+//     gradients of maxima over most windows that overlap
 //   winners               so much for each window, less for wide ones
 //     gradients of maxima over windows that overlap a lot, or of few channels
 //   spread                the same for any window
@@ -72,8 +72,9 @@ constexpr double kTwoVisits = 1.7;
 constexpr double kPermuted = 1.3;   // a tap side by side, in taps
 constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
-constexpr Cost kCover{3, 0.9, 0, 0, 0}; // a tap is a cotangent, looked at
-constexpr Cost kCoverByColumn{3, 0.4, 0, 0, 0}; // loaded once for a row
+constexpr Cost kCover{3, 0.9, 0, 0, 0};     // a tap is a cotangent, looked at
+constexpr Cost kByAxis{1.2, 0.35, 0, 0, 0}; // of many at once
+constexpr double kPosition = 1.5;           // of one whose channels go alone
 constexpr double kWinner = 0.75;   // of a cotangent that finds its input
 constexpr double kRunning = 0.2;   // of one in a run of the same winner
 constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
@@ -201,17 +202,6 @@ bool has_quads(const Links& links) {
   });
 }
 
-// Whether there is a CollectByColumn for such covers.
-bool collects_columns(const Links& covers, int64_t channels, int64_t lane) {
-  auto& width = covers.axes[2];
-  if (!width.spacing || channels * lane < kVector * kFloat) {
-    return false;
-  }
-  return width.spacing->stride == 1
-      ? width.kernel > 1 && width.kernel <= kMostColumns
-      : width.spacing->stride == 2 && width.kernel == 3;
-}
-
 double planes_cost(const Links& links, int64_t channels) {
   auto& [depth, height, width] = links.axes;
   if (depth.kernel == 1) {
@@ -279,6 +269,26 @@ double sweep_cost(
     cost *= kUncachedCells;
   }
   return cost + kCells;
+}
+
+// Where there is a CollectAxisByAxis for such covers, with the blocks of any
+// instruction set.
+double axis_by_axis_cost(const Links& covers, int64_t channels) {
+  constexpr int64_t kBlock = 64;
+  auto& [depth, height, width] = covers.axes;
+  if (!width.starts.empty() || !height.in_order ||
+      width.other_size * channels < kBlock) {
+    return std::numeric_limits<double>::infinity();
+  }
+  auto rows = longest(height) + (depth.kernel > 1 ? longest(depth) : 0);
+  auto join = kByAxis.visit + kByAxis.tap * rows;
+  auto hand_out = kByAxis.visit + kByAxis.tap * longest(width);
+  if (!width.origin()) {
+    auto vectors = static_cast<double>(ceil_div(channels, kVector));
+    hand_out = (hand_out * vectors + kPosition) * kVector /
+        static_cast<double>(channels);
+  }
+  return (join * ratio(width) + hand_out) / kVector;
 }
 
 double winners_cost(const Links& covers, const Geometry& geometry) {
@@ -395,11 +405,9 @@ Choice method_of_scatter(
       ? winners_cost(covers, geometry)
       : std::numeric_limits<double>::infinity();
   auto walk = walk_cost(covers, channels, kFloat, kCover);
-  if (offset_bytes == 1 && collects_columns(covers, channels, lane)) {
-    auto columns = walk_cost(covers, channels, kFloat, kCoverByColumn);
-    if (columns < std::min(winners, walk)) {
-      return {Method::column_by_column};
-    }
+  if (offset_bytes == 1 &&
+      axis_by_axis_cost(covers, channels) < std::min(winners, walk)) {
+    return {Method::axis_by_axis};
   }
   return {winners < walk ? Method::winners : Method::walk};
 }

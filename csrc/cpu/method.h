@@ -12,10 +12,12 @@ enum class Method {
   side_by_side,     // visit every tap of windows in one vector: SideBySide
   along_rows,       // visit vectors of neighbouring taps: AlongRows
   column_by_column, // visit every column of a row of windows once:
-                    // ColumnByColumn, CollectByColumn
+                    // ColumnByColumn
   quads_by_column,  // of four rows of windows together: MaxQuads
   sweep,            // reduce along one axis after the other: Sweep
   row_by_row,       // reduce parts of a window's rows, then those: RowByRow
+  axis_by_axis,     // look for the winners of all windows along one axis after
+                    // the other: CollectAxisByAxis
   winners,          // visit every window's winner: HandOut
   spread,           // visit every window, and write the gradients of its inputs
   spread_side_by_side, // of several windows at once
