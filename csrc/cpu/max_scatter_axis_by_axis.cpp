@@ -46,7 +46,7 @@ class CollectAxisByAxis {
         channels_(task.channels),
         row_(width_.other_size * channels_),
         plane_(scratch_, depth_.kernel > 1 ? height_.span * row_ : 0),
-        line_(scratch_, row_ + 2 * kBlock) {}
+        line_(scratch_, std::min(row_, most_linked()) + 2 * kBlock) {}
 
   // Positions [begin, end).
   void run(int64_t begin, int64_t end) {
@@ -69,6 +69,11 @@ class CollectAxisByAxis {
   int64_t most_inputs() const {
     constexpr int64_t kElements = 16 * 1024;
     return ceil_div(kElements, channels_) + 8 * width_.span;
+  }
+
+  // Elements of a row of windows that those reach.
+  int64_t most_linked() const {
+    return (most_inputs() + width_.kernel * width_.step) * channels_;
   }
 
   // Inputs of a row of all.
