@@ -8,6 +8,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // As many elements as a vector has bytes: what is a byte of each is compared at
 // once.
 inline constexpr int kBlock = kVectorBytes;
+static_assert(kBlock <= 64, "method.cpp asks for rows as long");
 using BlockBytes = Vec<uint8_t, kBlock>;
 
 // For which elements of a block a comparison holds.

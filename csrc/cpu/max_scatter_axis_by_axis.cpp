@@ -10,8 +10,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// A row of windows' cotangents, and which taps of theirs these are of, counted
-// from `first_tap`.
+// A row of windows' cotangents, and of each window the tap that won: those from
+// `first_tap` on are looked for.
 template <typename A>
 struct Row {
   const A* cotangents;
@@ -19,10 +19,10 @@ struct Row {
   uint8_t first_tap;
 };
 
-// The same, to be made.
+// The same of one row or several, to be made.
 template <typename A>
-struct NewRow {
-  NewRow(Scratch& scratch, int64_t elements)
+struct NewRows {
+  NewRows(Scratch& scratch, int64_t elements)
       : cotangents(scratch.take<A>(elements)),
         taps(scratch.take<uint8_t>(elements)) {}
 
@@ -97,8 +97,8 @@ class CollectAxisByAxis {
     collect(rows, inputs, dx);
   }
 
-  // Those that a position of the axis is linked to, whose taps are so many for
-  // each of the axis.
+  // Those that a position of the axis is linked to, from one to the next of
+  // which there are so many taps.
   template <typename RowAt>
   static auto rows_in_line(
       const AxisLinks& axis, int64_t position, int64_t taps, RowAt row_at) {
@@ -108,8 +108,8 @@ class CollectAxisByAxis {
     for (int64_t k = 0; k < link.count; ++k) {
       auto other = link.first + k * axis.step;
       rows.push_back(row_at(other));
-      rows.back().first_tap =
-          static_cast<uint8_t>(axis.tap(link, k, other) * taps);
+      auto tap = link.tap + k * axis.tap_step;
+      rows.back().first_tap = static_cast<uint8_t>(tap * taps);
     }
     return rows;
   }
@@ -150,7 +150,7 @@ class CollectAxisByAxis {
       const std::vector<Row<From>>& rows,
       int64_t taps,
       Range elements,
-      const NewRow<A>& to,
+      const NewRows<A>& to,
       int64_t base) const {
     with_count(rows.size(), [&](auto count) MLX_POOLING_LAMBDA {
       const auto* from = rows.data();
@@ -183,7 +183,7 @@ class CollectAxisByAxis {
     int64_t tap;   // of the first
   };
 
-  // Rows are divided alike, but for those that threads share.
+  // Parts of rows that follow each other are often the same.
   void divide(Range inputs) {
     if (inputs.begin == inputs_.begin && inputs.end == inputs_.end) {
       return;
@@ -192,11 +192,10 @@ class CollectAxisByAxis {
     line_begin_ = linked(width_, inputs).begin * channels_;
     alike_.clear();
     auto& links = width_.of;
-    bool repeat = links.period() == 1 && links.step() == 1;
     for (auto w = inputs.begin; w < inputs.end;) {
       const Link link = links[w];
       auto from = (link.first - w) * channels_ - line_begin_ + kBlock;
-      bool is_run = repeat && links.repeating().contains(w);
+      bool is_run = links.period() == 1 && links.repeating().contains(w);
       w = is_run ? std::min(links.repeating().end, inputs.end) : w + 1;
       alike_.push_back({w, from, link.count, link.tap});
     }
@@ -236,8 +235,9 @@ class CollectAxisByAxis {
   MLX_POOLING_INLINE void
   hand_out(const Alike& alike, Range inputs, T* dx) const {
     // Copies, which no store can change.
-    const auto* cotangents = line_.cotangents + alike.from;
-    const auto* taps = line_.taps + alike.from;
+    const auto* cotangents = line_.cotangents;
+    const auto* taps = line_.taps;
+    const auto from = alike.from;
     const auto first_tap = alike.tap;
     const auto tap_step = width_.tap_step;
     const auto next = width_.step * channels_;
@@ -247,7 +247,7 @@ class CollectAxisByAxis {
       auto block = [=]<int V>(Vectors<V>, int64_t j) MLX_POOLING_LAMBDA {
         BlockSums<T, V> sums;
         for (int64_t k = 0; k < count; ++k) {
-          auto at = j + k * next;
+          auto at = from + j + k * next;
           auto tap = static_cast<uint8_t>(first_tap + k * tap_step);
           auto is_won = BlockMask::equal(
               load<kBlock>(taps + at), broadcast<uint8_t, kBlock>(tap));
@@ -289,10 +289,10 @@ class CollectAxisByAxis {
   int64_t channels_;
   int64_t row_; // elements of one of windows
   Scratch scratch_;
-  NewRow<A> plane_;
+  NewRows<A> plane_; // its last rows
   int64_t number_of_plane_ = -1;
   int64_t next_row_ = 0;
-  NewRow<A> line_;
+  NewRows<A> line_;
   Range inputs_{0, 0};
   int64_t line_begin_ = 0;
   std::vector<Alike> alike_; // of those inputs

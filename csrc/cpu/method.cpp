@@ -274,13 +274,14 @@ double sweep_cost(
 // Where there is a CollectAxisByAxis for such covers, with the blocks of any
 // instruction set.
 double axis_by_axis_cost(const Links& covers, int64_t channels) {
-  constexpr int64_t kBlock = 64;
+  constexpr int64_t kLongestBlock = 64;
   auto& [depth, height, width] = covers.axes;
-  if (!width.starts.empty() || !height.in_order ||
-      width.other_size * channels < kBlock) {
+  bool keeps_rows = depth.kernel > 1;
+  if ((keeps_rows && !height.in_order) ||
+      width.other_size * channels < kLongestBlock) {
     return std::numeric_limits<double>::infinity();
   }
-  auto rows = longest(height) + (depth.kernel > 1 ? longest(depth) : 0);
+  auto rows = longest(height) + (keeps_rows ? longest(depth) : 0);
   auto join = kByAxis.visit + kByAxis.tap * rows;
   auto hand_out = kByAxis.visit + kByAxis.tap * longest(width);
   if (!width.origin()) {
