@@ -37,9 +37,7 @@ class BlockMask {
   MLX_POOLING_INLINE V sum_where(V total, V v, int first) const {
 #if defined(__AVX512BW__)
     if constexpr (adds_under_mask<T, L>) {
-      return bits_as<V>(_mm512_mask_add_ps(
-          bits_as<__m512>(total), static_cast<__mmask16>(holds_ >> first),
-          bits_as<__m512>(total), bits_as<__m512>(in_register(v))));
+      return sum_under_mask(total, v, static_cast<__mmask16>(holds_ >> first));
     }
     alignas(kBlock) int8_t holds[kBlock];
     _mm512_store_si512(holds, _mm512_movm_epi8(holds_));

@@ -40,14 +40,18 @@ MLX_POOLING_INLINE V chosen(Mask mask, V a, V b) {
 }
 
 // Whether there is an instruction that adds L of T where a mask is set, which
-// comparing L bytes gives.
+// comparing bytes gives.
 #if defined(__AVX512BW__)
 template <typename T, int L>
 inline constexpr bool adds_under_mask =
     std::is_same_v<Arithmetic<T>, float> && L == 16;
-#else
-template <typename T, int L>
-inline constexpr bool adds_under_mask = false;
+
+template <typename V>
+MLX_POOLING_INLINE V sum_under_mask(V total, V v, __mmask16 mask) {
+  auto sums = bits_as<__m512>(total);
+  return bits_as<V>(
+      _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
+}
 #endif
 
 // total + v where a and b are equal.
@@ -57,9 +61,7 @@ MLX_POOLING_INLINE auto sum_where_equal(
 #if defined(__AVX512BW__)
   if constexpr (adds_under_mask<T, L> && sizeof(V) == L) {
     auto mask = _mm_cmpeq_epu8_mask(bits_as<__m128i>(a), bits_as<__m128i>(b));
-    auto sums = bits_as<__m512>(total);
-    return bits_as<Vec<float, L>>(
-        _mm512_mask_add_ps(sums, mask, sums, bits_as<__m512>(in_register(v))));
+    return sum_under_mask(total, v, mask);
   }
 #endif
   return sum<T>(total, kept<Arithmetic<T>, L>(v, a == b));

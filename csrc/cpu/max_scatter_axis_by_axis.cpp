@@ -89,10 +89,10 @@ class CollectAxisByAxis {
       return collect(rows, inputs, dx);
     }
     const Link above = depth_.of[plane % depth_.size()];
-    auto from = plane / depth_.size() * depth_.other_size + above.first;
-    auto rows = in_line([&](int64_t h) { return row_of_windows(from, h); });
-    if (above.count == 0) {
-      rows.clear();
+    std::vector<Row<T>> rows;
+    if (above.count > 0) {
+      auto from = plane / depth_.size() * depth_.other_size + above.first;
+      rows = in_line([&](int64_t h) { return row_of_windows(from, h); });
     }
     collect(rows, inputs, dx);
   }

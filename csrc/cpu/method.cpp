@@ -46,7 +46,8 @@ namespace {
 // position and for links that are out of order (gradients of strided dilation);
 // of gradients of maxima, for windows of more taps than a table should have.
 //
-// Costs are nanoseconds on one CPU with AVX-512: only their ratios matter.
+// Costs are nanoseconds on one CPU with AVX-512, those of axis_by_axis such
+// that it is taken where it was faster with AVX2: only their ratios matter.
 
 struct Cost {
   double visit;  // of a vector of outputs
