@@ -92,6 +92,40 @@ def test_a_number_of_threads_that_is_none_is_the_default(value: str):
     assert settings_with("NUM_THREADS", value)["NUM_THREADS"] == default
 
 
+ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="limits as Linux has them"
+)
+
+
+@ON_LINUX
+def test_two_threads_keep_to_the_cpus_of_the_process():
+    """Of which the one that helps leaves its caller's alone."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    code = """
+import os
+import mlx.core as mx
+import mlx_pooling as mp
+def pool_on(cpus):
+    for thread in threads():
+        os.sched_setaffinity(thread, cpus)
+    mx.eval(mp.avg_pool2d(x, 3, 1, 1))
+    return [os.sched_getaffinity(thread) for thread in threads()]
+def threads():
+    return map(int, os.listdir("/proc/self/task"))
+mx.set_default_device(mx.cpu)
+x = mx.random.normal((8, 64, 64, 64))
+mx.eval(x)
+first, second, *_ = os.sched_getaffinity(0)
+for cpu in (first, second):
+    print(max(map(len, pool_on({cpu}))))
+both = pool_on({first, second})
+print(sum(len(cpus) == 1 for cpus in both), set.union(*both) == {first, second})
+"""
+    shown = run_alone(code, MLX_POOLING_NUM_THREADS="2")
+    assert shown.split() == ["1", "1", "1", "True"]
+
+
 # Memory that the process may still ask for, in MB.
 LIMITED = """
 import os
@@ -106,9 +140,6 @@ def limit(megabytes):
     used = int(re.search(r"VmSize:\\s+(\\d+)", status)[1]) << 10
     resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), -1))
 """
-ON_LINUX = pytest.mark.skipif(
-    sys.platform != "linux", reason="limits as Linux has them"
-)
 
 
 @ON_LINUX

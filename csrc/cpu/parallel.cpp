@@ -15,6 +15,10 @@
 #include <deque>
 #include <mutex>
 #endif
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
 
 namespace mlx_pooling::cpu {
 
@@ -91,6 +95,30 @@ void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
 
 #else
 
+// Keeps a thread off the CPU that the calling one runs on, unless there is no
+// other. Linux does not look for an idle one on a machine that was busy: it
+// would leave the thread behind its caller, for milliseconds.
+class Apart {
+ public:
+  void keep([[maybe_unused]] std::thread::native_handle_type thread) {
+#if defined(__linux__)
+    auto here = sched_getcpu();
+    cpu_set_t cpus;
+    if (here == kept_off_ || sched_getaffinity(0, sizeof(cpus), &cpus) != 0) {
+      return;
+    }
+    CPU_CLR(here, &cpus);
+    if (CPU_COUNT(&cpus) > 0 &&
+        pthread_setaffinity_np(thread, sizeof(cpus), &cpus) == 0) {
+      kept_off_ = here;
+    }
+#endif
+  }
+
+ private:
+  [[maybe_unused]] int kept_off_ = -1;
+};
+
 // Threads that help with chunks. After some they look for more for a while
 // before they sleep: the next operation is often only microseconds away, and a
 // thread takes longer than that to wake.
@@ -100,7 +128,9 @@ class Helpers {
   explicit Helpers(int threads) {
     try {
       for (; threads_ < threads; ++threads_) {
-        std::thread([this] { help(); }).detach();
+        std::thread helper([this] { help(); });
+        last_ = helper.native_handle();
+        helper.detach();
       }
     } catch (const std::system_error&) {
     }
@@ -110,6 +140,9 @@ class Helpers {
     helpers = std::min(helpers, threads_);
     {
       std::lock_guard lock(mutex_);
+      if (threads_ == 1) { // more have more CPUs to be found
+        apart_.keep(last_);
+      }
       waiting_.insert(waiting_.end(), helpers, chunks);
       count_ += helpers;
     }
@@ -138,6 +171,8 @@ class Helpers {
   }
 
   int64_t threads_ = 0;
+  std::thread::native_handle_type last_{};
+  Apart apart_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Chunks>> waiting_;
