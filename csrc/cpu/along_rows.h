@@ -21,8 +21,7 @@ class AlongRows {
   explicit AlongRows(const Task& task)
       : channels_(task.channels),
         elements_(
-            (static_cast<const char*>(task.from_end) -
-             static_cast<const char*>(task.from)) /
+            task.from_bytes() /
             static_cast<int64_t>(sizeof(typename Ends::Stored))) {
     for (int j = 0; j < kLanes; ++j) {
       lanes_[j] = static_cast<Index>(j);

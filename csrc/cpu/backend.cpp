@@ -83,9 +83,7 @@ bool sweep_in_stages(
   constexpr int64_t kLeastColumns = 16;
   auto [planes, columns] = cpu::stages(geometry, of_gradient);
   auto positions = of_gradient ? geometry.outputs() : geometry.inputs();
-  auto itemsize = (static_cast<const char*>(task.from_end) -
-                   static_cast<const char*>(task.from)) /
-      (positions * geometry.channels);
+  auto itemsize = task.from_bytes() / (positions * geometry.channels);
   auto between_bytes = itemsize * columns.channels *
       (of_gradient ? columns.outputs() : columns.inputs());
   if (between_bytes > kMostBytes || columns.channels < kLeastColumns) {
@@ -191,9 +189,8 @@ void spread(
 // position's channels make up whole lines, since parts of one are slow.
 bool goes_around_caches(const array& result, int64_t channels) {
   constexpr int64_t kLine = 64;
-  auto most = cpu::most_cached_bytes();
   auto position_bytes = channels * static_cast<int64_t>(result.itemsize());
-  return most > 0 && static_cast<int64_t>(result.nbytes()) > most &&
+  return cpu::outgrows_caches(static_cast<int64_t>(result.nbytes())) &&
       position_bytes % kLine == 0;
 }
 

@@ -80,4 +80,9 @@ int64_t most_cached_bytes() {
   return bytes;
 }
 
+bool outgrows_caches(int64_t bytes) {
+  auto most = most_cached_bytes();
+  return most > 0 && bytes > most;
+}
+
 } // namespace mlx_pooling::cpu

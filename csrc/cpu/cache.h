@@ -4,8 +4,11 @@
 
 namespace mlx_pooling::cpu {
 
-// Results of more bytes are stored around the caches; 0: none are. The
+// Arrays of more bytes are in no cache when they are read; 0: not known. The
 // last-level caches together, halved, or MLX_POOLING_CACHE_BYTES.
 int64_t most_cached_bytes();
+
+// Whether so many bytes are more than that.
+bool outgrows_caches(int64_t bytes);
 
 } // namespace mlx_pooling::cpu

@@ -29,6 +29,10 @@ struct Divisor {
 // from what they are linked to in `from`, or, where gradients are spread, those
 // of `from`, each of which writes what it is linked to.
 struct Task {
+  int64_t from_bytes() const {
+    return static_cast<const char*>(from_end) - static_cast<const char*>(from);
+  }
+
   Links links;
   int64_t channels;
   mlx::core::Dtype::Val dtype;

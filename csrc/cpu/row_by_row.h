@@ -13,20 +13,25 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
 // little: the taps of a part are read side by side, channel after channel, and
-// a sum is that of its parts' sums rather than of one long chain. `Ends` as for
-// Sweep.
+// a sum is that of its parts' sums rather than of one long chain. `in_turn`:
+// one tap after the other instead, to the same result; memory is read faster
+// then, and caches are not. `Ends` as for Sweep.
 template <typename Ends>
 class RowByRow {
  public:
-  RowByRow(const Links& links, int64_t channels, Ends& ends)
-      : links_(links), channels_(channels), ends_(ends) {}
+  RowByRow(const Links& links, int64_t channels, bool in_turn, Ends& ends)
+      : links_(links),
+        channels_(channels),
+        in_turn_(in_turn && channels > kMostVectors * kLanes),
+        ends_(ends) {}
 
   // Some channels of one output.
   void run(const Tiling::Unit& unit) {
     const Walk walk(links_, unit.sample);
     Scratch scratch;
     auto total = Op::take(scratch, unit.channels.size());
-    reduce(walk, unit.channels, total);
+    auto of_part = Op::take(scratch, in_turn_ ? unit.channels.size() : 0);
+    reduce(walk, unit.channels, total, of_part);
     ends_.write(
         unit.sample, unit.channels.begin, unit.channels.size(), kAheadBytes,
         ends_.writing(walk.d(), walk.h(), walk.w()),
@@ -57,7 +62,11 @@ class RowByRow {
     return position > kBlock && position <= kPage ? kPage : kBlock;
   }
 
-  void reduce(const Walk& walk, Range channels, typename Op::Cells total) {
+  void reduce(
+      const Walk& walk,
+      Range channels,
+      typename Op::Cells total,
+      typename Op::Cells of_part) {
     auto& width = links_.axes[2];
     const Link along = width.of[walk.w()];
     const auto most = most_positions();
@@ -68,7 +77,14 @@ class RowByRow {
             along.first + k * width.step, std::min(along.count - k, most),
             along.tap + k};
         auto first = (walk.plane() + row.spatial + part.first) * channels_;
-        join_part(row, part, first, channels, total, is_first);
+        if (!in_turn_) {
+          join_part(row, part, first, channels, total, is_first);
+        } else if (is_first) {
+          join_in_turn(row, part, first, channels, total);
+        } else {
+          join_in_turn(row, part, first, channels, of_part);
+          join(channels.size(), total, of_part);
+        }
         is_first = false;
       }
     });
@@ -76,6 +92,32 @@ class RowByRow {
       for_each_lane<kLanes>(channels.size(), [&]<int L>(Lanes<L>, int64_t c) {
         Op::template write<L>(total + c, Op::template nothing<L>());
       });
+    }
+  }
+
+  void join_in_turn(
+      const LinkedRow& row,
+      const Link& part,
+      int64_t first,
+      Range channels,
+      typename Op::Cells of_part) {
+    auto step = links_.axes[2].step;
+    for (int64_t k = 0; k < part.count; ++k) {
+      const Link position{part.first + k * step, 1, part.tap + k};
+      join_part(
+          row, position, first + k * step * channels_, channels, of_part,
+          k == 0);
+    }
+  }
+
+  static void
+  join(int64_t channels, typename Op::Cells total, typename Op::Cells part) {
+    for (int64_t c = 0; c < channels; c += kLanes) {
+      Op::template write<kLanes>(
+          total + c,
+          Op::template joined<kLanes>(
+              Op::template read<kLanes>(total + c),
+              Op::template read<kLanes>(part + c)));
     }
   }
 
@@ -154,6 +196,7 @@ class RowByRow {
 
   const Links& links_;
   int64_t channels_;
+  bool in_turn_;
   Ends& ends_;
 };
 

@@ -63,10 +63,8 @@ first_elements(const Walk& walk, int64_t channels) {
 inline RowsAhead rows_ahead(const Task& task, const Walk& walk, int64_t next) {
   constexpr int64_t kCached = 2 << 20; // bytes
   constexpr int64_t kShort = 3 * 1024; // elements
-  auto bytes = static_cast<const char*>(task.from_end) -
-      static_cast<const char*>(task.from);
   auto row = task.links.axes[2].other_size * task.channels;
-  if (bytes <= kCached || row < kShort) {
+  if (task.from_bytes() <= kCached || row < kShort) {
     return {};
   }
   return {
