@@ -228,9 +228,8 @@ def gather(t: np.ndarray, indices: np.ndarray) -> np.ndarray:
     planes = _planes(t, spatial)
     flat = _planes(indices, spatial)
     picked = np.zeros(flat.shape, t.dtype)
-    for n, o, c in np.ndindex(flat.shape):
-        if flat[n, o, c] != NO_INDEX:
-            picked[n, o, c] = planes[n, flat[n, o, c], c]
+    n, o, c = np.nonzero(flat != NO_INDEX)
+    picked[n, o, c] = planes[n, flat[n, o, c], c]
     return picked.reshape(indices.shape)
 
 
@@ -238,9 +237,8 @@ def scatter(dy: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.nd
     """The adjoint of gather: each dy is added to the position that won its window."""
     flat_dy, flat = _planes(dy, len(size)), _planes(indices, len(size))
     dx = np.zeros((dy.shape[0], math.prod(size), dy.shape[-1]), dy.dtype)
-    for n, o, c in np.ndindex(flat.shape):
-        if flat[n, o, c] != NO_INDEX:
-            dx[n, flat[n, o, c], c] += flat_dy[n, o, c]
+    n, o, c = np.nonzero(flat != NO_INDEX)
+    np.add.at(dx, (n, flat[n, o, c], c), flat_dy[n, o, c])
     return dx.reshape(dy.shape[0], *size, dy.shape[-1])
 
 
@@ -307,9 +305,8 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.
     flat_x = _planes(x, len(size))
     flat = _planes(first_uses(indices, size), len(size))
     y = np.zeros((x.shape[0], math.prod(size), x.shape[-1]), x.dtype)
-    for n, i, c in np.ndindex(flat.shape):
-        if flat[n, i, c] != NO_INDEX:
-            y[n, flat[n, i, c], c] = flat_x[n, i, c]
+    n, i, c = np.nonzero(flat != NO_INDEX)
+    y[n, flat[n, i, c], c] = flat_x[n, i, c]
     return y.reshape(x.shape[0], *size, x.shape[-1])
 
 

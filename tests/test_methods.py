@@ -8,6 +8,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 
 import mlx.core as mx
 import mlx_pooling
@@ -125,23 +126,51 @@ def cases(window: tuple) -> list[Case]:
     ]
 
 
+def side_by_side(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """Arrays that differ in channels only, for the reference to go through once."""
+    return np.concatenate(list(arrays), axis=-1)
+
+
+def apart(array: np.ndarray, channels: Iterable[int]) -> list[np.ndarray]:
+    return np.split(array, np.cumsum(list(channels))[:-1], axis=-1)
+
+
+Winners = list[tuple[np.ndarray, np.ndarray]]
+
+
+def maxima(inputs: list[np.ndarray], g: Geometry) -> Winners:
+    """The values and indices of each."""
+    found = reference.max_pool(side_by_side(inputs), g)
+    channels = [x.shape[-1] for x in inputs]
+    return list(
+        zip(apart(found.values, channels), apart(found.indices, channels), strict=True)
+    )
+
+
+def opposite(x: np.ndarray) -> np.ndarray:
+    """In which what was smallest is largest."""
+    return x * -1.0 if np.issubdtype(x.dtype, np.floating) else ~x
+
+
+def minima(inputs: list[np.ndarray], g: Geometry) -> Winners:
+    return [(opposite(v), i) for v, i in maxima([opposite(x) for x in inputs], g)]
+
+
+def check_winners(
+    pool: Callable, inputs: list[mx.array], g: Geometry, of: Callable
+) -> None:
+    expected = of(list(map(exact, inputs)), g)
+    for x, (values, indices) in zip(inputs, expected, strict=True):
+        assert_same(pool(x, g), values)
+        found = pool(x, g, return_indices=True)
+        assert_same(found[0], values)
+        assert_same(found[1], indices)
+
+
 @EACH_WINDOW
 def test_maximum_and_its_index(window):
-    for case in cases(window):
-        x = case.input()
-        expected = reference.max_pool(exact(x), case.geometry)
-        assert_same(max_pool(x, case.geometry), expected.values)
-        values, indices = max_pool(x, case.geometry, return_indices=True)
-        assert_same(values, expected.values)
-        assert_same(indices, expected.indices)
-
-
-def check_minimum(x: mx.array, g: Geometry) -> None:
-    is_float = mx.issubdtype(x.dtype, mx.floating)
-    expected = reference.max_pool(exact(x) * -1.0 if is_float else ~exact(x), g)
-    found, indices = min_pool(x, g, return_indices=True)
-    assert_same(found, -expected.values if is_float else ~expected.values)
-    assert_same(indices, expected.indices)
+    inputs = [case.input() for case in cases(window)]
+    check_winners(max_pool, inputs, geometry(*window), maxima)
 
 
 @EACH_WINDOW
@@ -150,12 +179,13 @@ def check_minimum(x: mx.array, g: Geometry) -> None:
 )
 def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
     g = geometry(*window)
-    for channels in (1, 3, 4, 8, 32, 70):
-        x = Data("extremes" if dtype != mx.bfloat16 else "nan", channels).array(
-            (1, *g.size, channels), dtype
-        )
-        assert_same(max_pool(x, g), reference.max_pool(exact(x), g).values)
-        check_minimum(x, g)
+    kind = "extremes" if dtype != mx.bfloat16 else "nan"
+    inputs = [
+        Data(kind, channels).array((1, *g.size, channels), dtype)
+        for channels in (1, 3, 4, 8, 32, 70)
+    ]
+    check_winners(max_pool, inputs, g, maxima)
+    check_winners(min_pool, inputs, g, minima)
 
 
 @pytest.mark.parametrize(
@@ -167,15 +197,13 @@ def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
 def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
     """Of which a position has more than are read at once."""
     g = geometry(*WINDOWS[name])
-    for channels in (130, 603):
-        kind = "nan" if dtype == mx.float16 else "extremes"
-        x = Data(kind, channels).array((1, *g.size, channels), dtype)
-        expected = reference.max_pool(exact(x), g)
-        assert_same(max_pool(x, g), expected.values)
-        values, indices = max_pool(x, g, return_indices=True)
-        assert_same(values, expected.values)
-        assert_same(indices, expected.indices)
-        check_minimum(x, g)
+    kind = "nan" if dtype == mx.float16 else "extremes"
+    inputs = [
+        Data(kind, channels).array((1, *g.size, channels), dtype)
+        for channels in (130, 603)
+    ]
+    check_winners(max_pool, inputs, g, maxima)
+    check_winners(min_pool, inputs, g, minima)
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8], ids=str)
@@ -188,11 +216,7 @@ def test_columns_of_many_channels(window, dtype: mx.Dtype):
     for channels in (1100, 4200):
         for kind in ("extremes",) if dtype == mx.uint8 else KINDS:
             x = Data(kind, 0).array((1, *g.size, channels), dtype)
-            expected = reference.max_pool(exact(x), g)
-            assert_same(max_pool(x, g), expected.values)
-            values, indices = max_pool(x, g, return_indices=True)
-            assert_same(values, expected.values)
-            assert_same(indices, expected.indices)
+            check_winners(max_pool, [x], g, maxima)
             if kind == "normal":
                 expected = reference.avg_pool(exact(x), g)
                 magnitude = reference.avg_pool(absolute(exact(x)), g)
@@ -202,11 +226,12 @@ def test_columns_of_many_channels(window, dtype: mx.Dtype):
 
 @EACH_WINDOW
 def test_gradient_of_the_maximum(window):
-    for case in cases(window):
-        g = case.geometry
-        x, dy = case.input(), case.more(case.output_shape)
-        dx = vjp(lambda x, g=g: max_pool(x, g), x, dy)
-        indices = reference.max_pool(exact(x), g).indices
+    g = geometry(*window)
+    inputs = [case.input() for case in cases(window)]
+    winners = maxima(list(map(exact, inputs)), g)
+    for case, x, (_, indices) in zip(cases(window), inputs, winners, strict=True):
+        dy = case.more(case.output_shape)
+        dx = vjp(lambda x: max_pool(x, g), x, dy)
         expected = reference.scatter(exact(dy), indices, g.size)
         magnitude = reference.scatter(np.abs(exact(dy)), indices, g.size)
         assert_rounded(dx, expected, magnitude, case.taps)
@@ -242,21 +267,41 @@ def test_gradient_of_windows_beside_those_without_a_tap():
     assert_same(dx, reference.scatter(exact(dy), indices, g.size))
 
 
+def check_averages(
+    found: list[mx.array], terms: list[mx.array], of: Callable, taps: int
+) -> None:
+    """With the magnitudes of their terms, which bound the error."""
+    values = list(map(exact, terms))
+    values += list(map(absolute, values))
+    expected = apart(of(side_by_side(values)), [a.shape[-1] for a in values])
+    n = len(terms)
+    for y, average, magnitude in zip(found, expected[:n], expected[n:], strict=True):
+        assert_rounded(y, average, magnitude, taps)
+
+
 @EACH_WINDOW
 @pytest.mark.parametrize("options", [{}, {"count_include_pad": False}], ids=str)
 def test_average_and_its_gradient(window, options):
-    for case in cases(window)[:8:2]:
-        g = case.geometry
-        for dtype in (mx.float32, mx.float16):
-            x = case.input(dtype)
-            expected = reference.avg_pool(exact(x), g, **options)
-            magnitude = reference.avg_pool(absolute(exact(x)), g, **options)
-            assert_rounded(avg_pool(x, g, **options), expected, magnitude, case.taps)
-            dy = case.more(case.output_shape, dtype)
-            dx = vjp(lambda x, g=g: avg_pool(x, g, **options), x, dy)
-            expected = reference.avg_pool_grad(exact(dy), g, **options)
-            magnitude = reference.avg_pool_grad(absolute(exact(dy)), g, **options)
-            assert_rounded(dx, expected, magnitude, case.taps)
+    g = geometry(*window)
+    some = [(c, t) for c in cases(window)[:8:2] for t in (mx.float32, mx.float16)]
+    inputs = [case.input(dtype) for case, dtype in some]
+    cotangents = [case.more(case.output_shape, dtype) for case, dtype in some]
+
+    def pool(x: mx.array) -> mx.array:
+        return avg_pool(x, g, **options)
+
+    averages = list(map(pool, inputs))
+    gradients = [vjp(pool, x, dy) for x, dy in zip(inputs, cotangents, strict=True)]
+    taps = int(np.prod(g.kernel))
+    check_averages(
+        averages, inputs, lambda x: reference.avg_pool(x, g, **options), taps
+    )
+    check_averages(
+        gradients,
+        cotangents,
+        lambda dy: reference.avg_pool_grad(dy, g, **options),
+        taps,
+    )
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
