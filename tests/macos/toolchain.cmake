@@ -7,8 +7,10 @@ set(CMAKE_SYSTEM_PROCESSOR arm64)
 set(CMAKE_OSX_SYSROOT /) # none: zig brings its own
 set(CMAKE_OSX_DEPLOYMENT_TARGET 14.0)
 
-# zig compiles its libc++ once for each optimisation level: -O3 even in CMake's checks.
-set(CMAKE_CXX_COMPILER "${ZIG}" c++ --target=aarch64-macos.14.0 -O3)
+# Nothing runs, and to optimise would take most of the time. Without -O0, zig would
+# compile its libc++ once more; with it, sanitize what it compiles.
+set(CMAKE_CXX_COMPILER
+    "${ZIG}" c++ --target=aarch64-macos.14.0 -O0 -g0 -fno-sanitize=undefined)
 set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}/include")
 set(CMAKE_CXX_ARCHIVE_CREATE "\"${ZIG}\" ar qc <TARGET> <OBJECTS>")
 set(CMAKE_CXX_ARCHIVE_FINISH "\"${ZIG}\" ranlib <TARGET>")

@@ -166,15 +166,14 @@ std::string entry_points(const Launch& launch, const std::string& source) {
     arguments += "Buffer{buffers[" + match.str(1) + "]}, ";
   }
   bool has_lanes = signature.find(kLaneAttribute) != std::string::npos;
-  return kReports +
-      ("extern \"C\" {\nUNWATCHED void set_constants(const int32_t* values) "
-       "{\n" +
-       assignments +
-       "}\nUNWATCHED bool is_constant(const void* p) {\nreturn false" +
-       addresses + ";\n}\n" +
-       "UNWATCHED void run(void* const* buffers, uint3 at, uint lane) {\n" +
-       "(void)lane;\n" + launch.kernel + "(" + arguments + "at" +
-       (has_lanes ? ", lane" : "") + ");\n}\n}\n");
+  return "extern \"C\" {\nUNWATCHED void set_constants(const int32_t* values) "
+         "{\n" +
+      assignments +
+      "}\nUNWATCHED bool is_constant(const void* p) {\nreturn false" +
+      addresses + ";\n}\n" +
+      "UNWATCHED void run(void* const* buffers, uint3 at, uint lane) {\n" +
+      "(void)lane;\n" + launch.kernel + "(" + arguments + "at" +
+      (has_lanes ? ", lane" : "") + ");\n}\n}\n";
 }
 
 void run_command(const std::string& command) {
@@ -184,24 +183,41 @@ void run_command(const std::string& command) {
   }
 }
 
-void compile(const fs::path& library, const std::string& source) {
-  // Other processes may be compiling the same.
-  auto unique = library.stem().string() + "_" + std::to_string(getpid());
-  auto file = [&](const char* extension) {
-    return (library.parent_path() / (unique + extension)).string();
-  };
-  std::ofstream(file(".cpp")) << source;
-  auto compiler = env("CXX", "c++");
-  auto flags = env("MLX_POOLING_SHADER_FLAGS", kWatched);
+// A file that other processes may be writing, too.
+void write(
+    const fs::path& file,
+    const std::function<void(const std::string&)>& produce) {
+  auto unique = file.string() + "_" + std::to_string(getpid());
+  produce(unique);
+  fs::rename(unique, file);
+}
+
+std::string compiler() {
   // Metal 3.1 is based on C++14, without exceptions.
+  return env("CXX", "c++") +
+      " -std=c++14 -fno-exceptions -fPIC -Wall -Wextra -Werror" +
+      " -Wno-attributes " + env("MLX_POOLING_SHADER_FLAGS", kWatched) +
+      " -isystem " + MLX_POOLING_HOST_INCLUDE;
+}
+
+// What shaders share, parsed once for all: that would take a third of the time.
+void compile_header(const fs::path& header, const std::string& source) {
+  write(
+      header, [&](const std::string& file) { std::ofstream(file) << source; });
+  write(header.string() + ".gch", [&](const std::string& file) {
+    run_command(
+        compiler() + " -x c++-header -o " + file + " " + header.string());
+  });
+}
+
+void compile(const fs::path& library, const std::string& source) {
+  auto code = library.string() + ".cpp";
+  write(code, [&](const std::string& file) { std::ofstream(file) << source; });
   // To link all that C++ may need takes a fifth of the time.
   const std::string libraries = watches() ? " -nostdlib -lm -lgcc" : "";
-  run_command(
-      compiler +
-      " -std=c++14 -fno-exceptions -shared -fPIC -Wall -Wextra -Werror" +
-      " -Wno-attributes " + flags + " -isystem " + MLX_POOLING_HOST_INCLUDE +
-      " -o " + file(".tmp") + " " + file(".cpp") + libraries);
-  fs::rename(file(".tmp"), library);
+  write(library, [&](const std::string& file) {
+    run_command(compiler() + " -shared -o " + file + " " + code + libraries);
+  });
 }
 
 std::string host_library() {
@@ -239,15 +255,25 @@ Shader load(const Launch& launch) {
   }
   auto source = faulty_source(launch, fault);
   auto signature = signature_of(launch, source);
-  source += entry_points(launch, source);
-  auto flags = env("MLX_POOLING_SHADER_FLAGS", kWatched);
-  auto hash = std::hash<std::string>{}(source + flags + host_library());
+  auto entries = entry_points(launch, source);
+  // Less the instantiation, which is nothing here.
+  auto shared =
+      source.substr(0, source.rfind("MLX_POOLING_INSTANTIATE(")) + kReports;
+  auto hash = [&](const std::string& text) {
+    return "_" +
+        std::to_string(
+               std::hash<std::string>{}(text + compiler() + host_library()));
+  };
   fs::path folder = env(
       "MLX_POOLING_SHADER_CACHE", fs::temp_directory_path() / "mlx_pooling");
   fs::create_directories(folder);
-  auto library = folder / (launch.name() + "_" + std::to_string(hash) + ".so");
+  auto library = folder / (launch.name() + hash(shared + entries) + ".so");
   if (!fs::exists(library)) {
-    compile(library, source);
+    auto header = folder / ("shared" + hash(shared) + ".h");
+    if (!fs::exists(header.string() + ".gch")) {
+      compile_header(header, shared);
+    }
+    compile(library, "#include \"" + header.string() + "\"\n" + entries);
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
