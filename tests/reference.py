@@ -1,7 +1,7 @@
 """Pooling in NumPy, from the definitions; shares no code with the package.
 
-Arrays are (N, *spatial, C) with one to three spatial axes. Everything loops over
-windows and is vectorised over N and C only: it is meant to be read.
+Arrays are (N, *spatial, C) with one to three spatial axes. What reduces windows loops
+over them and is vectorised over N and C only: it is meant to be read.
 """
 
 from __future__ import annotations

@@ -135,11 +135,11 @@ def apart(array: np.ndarray, channels: Iterable[int]) -> list[np.ndarray]:
     return np.split(array, np.cumsum(list(channels))[:-1], axis=-1)
 
 
-Winners = list[tuple[np.ndarray, np.ndarray]]
+Found = list[tuple[np.ndarray, np.ndarray]]  # values and indices
 
 
-def maxima(inputs: list[np.ndarray], g: Geometry) -> Winners:
-    """The values and indices of each."""
+def maxima(inputs: list[np.ndarray], g: Geometry) -> Found:
+    """Of each."""
     found = reference.max_pool(side_by_side(inputs), g)
     channels = [x.shape[-1] for x in inputs]
     return list(
@@ -152,7 +152,7 @@ def opposite(x: np.ndarray) -> np.ndarray:
     return x * -1.0 if np.issubdtype(x.dtype, np.floating) else ~x
 
 
-def minima(inputs: list[np.ndarray], g: Geometry) -> Winners:
+def minima(inputs: list[np.ndarray], g: Geometry) -> Found:
     return [(opposite(v), i) for v, i in maxima([opposite(x) for x in inputs], g)]
 
 

@@ -18,6 +18,7 @@
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #endif
 
 namespace mlx_pooling::cpu {
@@ -95,29 +96,42 @@ void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
 
 #else
 
+#if defined(__linux__)
+
 // Keeps a thread off the CPU that the calling one runs on, unless there is no
 // other. Linux does not look for an idle one on a machine that was busy: it
 // would leave the thread behind its caller, for milliseconds.
 class Apart {
  public:
-  void keep([[maybe_unused]] std::thread::native_handle_type thread) {
-#if defined(__linux__)
-    auto here = sched_getcpu();
+  void keep(pthread_t thread) {
     cpu_set_t cpus;
-    if (here == kept_off_ || sched_getaffinity(0, sizeof(cpus), &cpus) != 0) {
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) {
       return;
     }
-    CPU_CLR(here, &cpus);
-    if (CPU_COUNT(&cpus) > 0 &&
-        pthread_setaffinity_np(thread, sizeof(cpus), &cpus) == 0) {
-      kept_off_ = here;
+    CPU_CLR(sched_getcpu(), &cpus);
+    if (CPU_COUNT(&cpus) == 0 || CPU_EQUAL(&cpus, &kept_to_)) {
+      return;
     }
-#endif
+    // A fork has no such thread.
+    if (getpid() == process_ &&
+        pthread_setaffinity_np(thread, sizeof(cpus), &cpus) == 0) {
+      kept_to_ = cpus;
+    }
   }
 
  private:
-  [[maybe_unused]] int kept_off_ = -1;
+  const pid_t process_ = getpid();
+  cpu_set_t kept_to_{};
 };
+
+#else
+
+class Apart {
+ public:
+  void keep(std::thread::native_handle_type) {}
+};
+
+#endif
 
 // Threads that help with chunks. After some they look for more for a while
 // before they sleep: the next operation is often only microseconds away, and a
@@ -140,7 +154,7 @@ class Helpers {
     helpers = std::min(helpers, threads_);
     {
       std::lock_guard lock(mutex_);
-      if (threads_ == 1) { // more have more CPUs to be found
+      if (threads_ == 1) { // of several, some find another CPU
         apart_.keep(last_);
       }
       waiting_.insert(waiting_.end(), helpers, chunks);

@@ -16,8 +16,6 @@ def translate(argument: str) -> list[str]:
         return ["-dynamiclib"]
     if argument.startswith("-Wl,@"):
         return ["-undefined", "dynamic_lookup"]
-    if argument == "-Wl,-S":  # zig would compile its libc++ once more, stripped
-        return []
     return [argument]
 
 

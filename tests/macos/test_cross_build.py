@@ -128,7 +128,7 @@ def build(
     write_stub_frameworks(libmlx, folder / "frameworks")
     link_python_headers(folder / "python")
     definitions = {
-        # None: a release would be optimised.
+        # As a release, but not optimised.
         "CMAKE_BUILD_TYPE": "",
         "CMAKE_CXX_FLAGS": "-DNDEBUG",
         "CMAKE_COMPILE_WARNING_AS_ERROR": "ON",

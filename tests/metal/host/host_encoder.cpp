@@ -200,23 +200,26 @@ std::string compiler() {
       " -isystem " + MLX_POOLING_HOST_INCLUDE;
 }
 
+void write_text(const fs::path& file, const std::string& text) {
+  write(file, [&](const std::string& name) { std::ofstream(name) << text; });
+}
+
 // What shaders share, parsed once for all: that would take a third of the time.
 void compile_header(const fs::path& header, const std::string& source) {
-  write(
-      header, [&](const std::string& file) { std::ofstream(file) << source; });
-  write(header.string() + ".gch", [&](const std::string& file) {
+  write_text(header, source);
+  write(header.string() + ".gch", [&](const std::string& name) {
     run_command(
-        compiler() + " -x c++-header -o " + file + " " + header.string());
+        compiler() + " -x c++-header -o " + name + " " + header.string());
   });
 }
 
 void compile(const fs::path& library, const std::string& source) {
   auto code = library.string() + ".cpp";
-  write(code, [&](const std::string& file) { std::ofstream(file) << source; });
+  write_text(code, source);
   // To link all that C++ may need takes a fifth of the time.
   const std::string libraries = watches() ? " -nostdlib -lm -lgcc" : "";
-  write(library, [&](const std::string& file) {
-    run_command(compiler() + " -shared -o " + file + " " + code + libraries);
+  write(library, [&](const std::string& name) {
+    run_command(compiler() + " -shared -o " + name + " " + code + libraries);
   });
 }
 
@@ -273,7 +276,8 @@ Shader load(const Launch& launch) {
     if (!fs::exists(header.string() + ".gch")) {
       compile_header(header, shared);
     }
-    compile(library, "#include \"" + header.string() + "\"\n" + entries);
+    compile(
+        library, "#include \"" + header.filename().string() + "\"\n" + entries);
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
