@@ -8,7 +8,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import mlx.core as mx
 import mlx_pooling
@@ -126,13 +126,14 @@ def cases(window: tuple) -> list[Case]:
     ]
 
 
-def side_by_side(arrays: Iterable[np.ndarray]) -> np.ndarray:
+def side_by_side(arrays: list[np.ndarray]) -> np.ndarray:
     """Arrays that differ in channels only, for the reference to go through once."""
-    return np.concatenate(list(arrays), axis=-1)
+    return np.concatenate(arrays, axis=-1)
 
 
-def apart(array: np.ndarray, channels: Iterable[int]) -> list[np.ndarray]:
-    return np.split(array, np.cumsum(list(channels))[:-1], axis=-1)
+def apart(array: np.ndarray, like: list[np.ndarray]) -> list[np.ndarray]:
+    ends = np.cumsum([a.shape[-1] for a in like])
+    return np.split(array, ends[:-1], axis=-1)
 
 
 Found = list[tuple[np.ndarray, np.ndarray]]  # values and indices
@@ -141,10 +142,8 @@ Found = list[tuple[np.ndarray, np.ndarray]]  # values and indices
 def maxima(inputs: list[np.ndarray], g: Geometry) -> Found:
     """Of each."""
     found = reference.max_pool(side_by_side(inputs), g)
-    channels = [x.shape[-1] for x in inputs]
-    return list(
-        zip(apart(found.values, channels), apart(found.indices, channels), strict=True)
-    )
+    values, indices = apart(found.values, inputs), apart(found.indices, inputs)
+    return list(zip(values, indices, strict=True))
 
 
 def opposite(x: np.ndarray) -> np.ndarray:
@@ -273,7 +272,7 @@ def check_averages(
     """With the magnitudes of their terms, which bound the error."""
     values = list(map(exact, terms))
     values += list(map(absolute, values))
-    expected = apart(of(side_by_side(values)), [a.shape[-1] for a in values])
+    expected = apart(of(side_by_side(values)), values)
     n = len(terms)
     for y, average, magnitude in zip(found, expected[:n], expected[n:], strict=True):
         assert_rounded(y, average, magnitude, taps)

@@ -1,5 +1,4 @@
 #include "cpu/avg_ends.h"
-#include "cpu/cache.h"
 #include "cpu/row_by_row.h"
 #include "cpu/sweep.h"
 
@@ -16,10 +15,9 @@ void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
 }
 
 void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end) {
-  auto in_turn = outgrows_caches(task.from_bytes());
   with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     AvgEnds<T> ends(task);
-    RowByRow<AvgEnds<T>> row_by_row(task.links, task.channels, in_turn, ends);
+    RowByRow<AvgEnds<T>> row_by_row(task, ends);
     for (auto unit = begin; unit < end; ++unit) {
       row_by_row.run(task.tiling->unit(unit));
     }

@@ -15,8 +15,7 @@ struct BySweep {
 struct ByRow {
   template <typename Ends>
   static void run(const MaxTask& task, int64_t unit, Ends& ends) {
-    RowByRow<Ends>(task.links, task.channels, false, ends)
-        .run(task.tiling->unit(unit));
+    RowByRow<Ends>(task, ends).run(task.tiling->unit(unit));
   }
 };
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
+#include "cpu/cache.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
@@ -13,16 +15,17 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
 // little: the taps of a part are read side by side, channel after channel, and
-// a sum is that of its parts' sums rather than of one long chain. `in_turn`:
-// one tap after the other instead, to the same result; memory is read faster
-// then, and caches are not. `Ends` as for Sweep.
+// a sum is that of its parts' sums rather than of one long chain. `Ends` as for
+// Sweep.
 template <typename Ends>
 class RowByRow {
  public:
-  RowByRow(const Links& links, int64_t channels, bool in_turn, Ends& ends)
-      : links_(links),
-        channels_(channels),
-        in_turn_(in_turn && channels > kMostVectors * kLanes),
+  RowByRow(const Task& task, Ends& ends)
+      : links_(task.links),
+        channels_(task.channels),
+        in_turn_(
+            kMayTakeTurns && !are_read_at_once() &&
+            outgrows_caches(task.from_bytes())),
         ends_(ends) {}
 
   // Some channels of one output.
@@ -43,12 +46,21 @@ class RowByRow {
   using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
+  // One tap after the other, to the same result: memory is read faster then,
+  // and caches are not.
+  static constexpr bool kMayTakeTurns =
+      std::is_same_v<Op, Sum<typename Op::Value>>;
+
+  // All channels of a position.
+  bool are_read_at_once() const {
+    return channels_ <= kMostVectors * kLanes;
+  }
 
   // Of a part: of many channels, as many as hardware follows side by side, of
   // few so many that their sum is still exact enough. A unit's channels do not
   // count: results must not depend on those.
   int64_t most_positions() const {
-    return channels_ > kMostVectors * kLanes ? 8 : 256;
+    return are_read_at_once() ? 256 : 8;
   }
 
   // Bytes to what is asked for ahead: what follows in a position that is larger
@@ -77,13 +89,13 @@ class RowByRow {
             along.first + k * width.step, std::min(along.count - k, most),
             along.tap + k};
         auto first = (walk.plane() + row.spatial + part.first) * channels_;
-        if (!in_turn_) {
-          join_part(row, part, first, channels, total, is_first);
-        } else if (is_first) {
-          join_in_turn(row, part, first, channels, total);
+        if (kMayTakeTurns && in_turn_) {
+          join_in_turn(row, part, first, channels, is_first ? total : of_part);
+          if (!is_first) {
+            join(channels.size(), total, of_part);
+          }
         } else {
-          join_in_turn(row, part, first, channels, of_part);
-          join(channels.size(), total, of_part);
+          join_part(row, part, first, channels, total, is_first);
         }
         is_first = false;
       }
@@ -100,13 +112,12 @@ class RowByRow {
       const Link& part,
       int64_t first,
       Range channels,
-      typename Op::Cells of_part) {
+      typename Op::Cells to) {
     auto step = links_.axes[2].step;
     for (int64_t k = 0; k < part.count; ++k) {
       const Link position{part.first + k * step, 1, part.tap + k};
       join_part(
-          row, position, first + k * step * channels_, channels, of_part,
-          k == 0);
+          row, position, first + k * step * channels_, channels, to, k == 0);
     }
   }
 
