@@ -119,6 +119,78 @@ MLX_POOLING_INLINE auto replaces(V v, V best) {
   }
 }
 
+// Whether floats are compared to a mask, which selects lanes of any size: bytes
+// that go with them take no more instructions, and a quarter of the registers.
+#if defined(__AVX512BW__)
+template <typename V>
+inline constexpr bool compares_to_mask = std::is_same_v<V, Vec<float, 16>>;
+
+template <int kPredicate, typename V>
+MLX_POOLING_INLINE __mmask16 compared(V a, V b) {
+  return _mm512_cmp_ps_mask(bits_as<__m512>(a), bits_as<__m512>(b), kPredicate);
+}
+
+template <typename W>
+MLX_POOLING_INLINE W selected(__mmask16 mask, W a, W b) {
+  if constexpr (sizeof(W) == 16) {
+    return bits_as<W>(
+        _mm_mask_blend_epi8(mask, bits_as<__m128i>(b), bits_as<__m128i>(a)));
+  } else {
+    return bits_as<W>(_mm512_mask_blend_epi32(
+        mask, bits_as<__m512i>(b), bits_as<__m512i>(a)));
+  }
+}
+
+template <typename W>
+MLX_POOLING_INLINE W smaller_under_mask(__mmask16 mask, W a, W b) {
+  if constexpr (sizeof(W) == 16) {
+    auto kept = bits_as<__m128i>(b);
+    return bits_as<W>(_mm_mask_min_epu8(kept, mask, bits_as<__m128i>(a), kept));
+  } else {
+    auto kept = bits_as<__m512i>(b);
+    return bits_as<W>(
+        _mm512_mask_min_epu32(kept, mask, bits_as<__m512i>(a), kept));
+  }
+}
+#else
+template <typename V>
+inline constexpr bool compares_to_mask = false;
+#endif
+
+// v > best ? a : b, of unsigned integers of any size.
+template <typename Lane, int L, typename V, typename W>
+MLX_POOLING_INLINE W chosen_where_larger(V v, V best, W a, W b) {
+#if defined(__AVX512BW__)
+  if constexpr (compares_to_mask<V>) {
+    return selected(compared<_CMP_GT_OQ>(v, best), a, b);
+  }
+#endif
+  return chosen<L>(resize_mask<Lane, L>(v > best), a, b);
+}
+
+// v == best ? a : the largest.
+template <typename Lane, int L, typename V, typename W>
+MLX_POOLING_INLINE W kept_where_equal(V v, V best, W a) {
+#if defined(__AVX512BW__)
+  if constexpr (compares_to_mask<V>) {
+    auto largest = broadcast<Lane, L>(static_cast<Lane>(~Lane{0}));
+    return selected(compared<_CMP_EQ_OQ>(v, best), a, largest);
+  }
+#endif
+  return a | bits_as<W>(resize_mask<Lane, L>(v != best));
+}
+
+// v == best ? the smaller of a and b : b.
+template <typename Lane, int L, typename V, typename W>
+MLX_POOLING_INLINE W smaller_where_equal(V v, V best, W a, W b) {
+#if defined(__AVX512BW__)
+  if constexpr (compares_to_mask<V>) {
+    return smaller_under_mask(compared<_CMP_EQ_OQ>(v, best), a, b);
+  }
+#endif
+  return smaller<L>(kept_where_equal<Lane, L>(v, best, a), b);
+}
+
 #if defined(__AVX512BW__)
 template <typename A>
 MLX_POOLING_INLINE auto larger_in_512_bits(__m512i v, __m512i best) {

@@ -5,10 +5,10 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-template <typename T, bool kTaps, int P>
+template <typename T, typename Tap, int P>
 void reduce(const MaxTask& task, int64_t begin, int64_t end) {
-  using Fast = MaxEnds<T, kTaps, Rule::fast>;
-  using Exact = MaxEnds<T, true, Rule::exact>;
+  using Fast = MaxEnds<T, Tap, Rule::fast>;
+  using Exact = MaxEnds<T, WideTap<T>, Rule::exact>;
   const Fast fast(task);
   const Exact exact(task);
   const AlongRows<Fast, P> rows(task);
@@ -29,8 +29,8 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 void max_along_rows(const MaxTask& task, int64_t begin, int64_t end) {
   with_period(task.channels, [&]<int P>() {
     with_compared_type(task.dtype, [&]<typename T>(T) {
-      task.offsets ? reduce<T, true, P>(task, begin, end)
-                   : reduce<T, false, P>(task, begin, end);
+      task.offsets ? reduce<T, WideTap<T>, P>(task, begin, end)
+                   : reduce<T, void, P>(task, begin, end);
     });
   });
 }

@@ -6,24 +6,27 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 namespace {
 
 // False if there is a NaN nearby.
-template <int K, typename T, bool kTaps>
+template <int K, typename T, typename Tap>
 bool reduce(const MaxTask& task, Range part, Range next) {
-  const MaxEnds<T, kTaps, Rule::fast> ends(task);
+  const MaxEnds<T, Tap, Rule::fast> ends(task);
   return ColumnByColumn<decltype(ends), K>(task, ends).run(part, next);
 }
 
 } // namespace
 
 void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
-  with_columns(task.links.axes[2].kernel, [&]<int K>() {
+  auto& [depth, height, width] = task.links.axes;
+  auto taps = depth.kernel * height.kernel * width.kernel;
+  bool may_be_bytes = taps <= kMostColumnTaps<uint8_t>;
+  with_columns(width.kernel, [&]<int K>() {
     with_compared_type(task.dtype, [&]<typename T>(T) {
-      for_each_row(task, begin, end, [&](Range part, Range next) {
-        bool is_done = task.offsets ? reduce<K, T, true>(task, part, next)
-                                    : reduce<K, T, false>(task, part, next);
-        // So few taps may be walked over, where that is rare.
-        if (!is_done) {
-          cpu::kernels().max_pool(task, part.begin, part.end);
-        }
+      with_tap<T>(task, may_be_bytes, [&]<typename Tap>() {
+        for_each_row(task, begin, end, [&](Range part, Range next) {
+          // So few taps may be walked over, where that is rare.
+          if (!reduce<K, T, Tap>(task, part, next)) {
+            cpu::kernels().max_pool(task, part.begin, part.end);
+          }
+        });
       });
     });
   });

@@ -12,14 +12,34 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
+// Lanes that taps of maxima of T are counted in, for any window.
+template <typename T>
+using WideTap = OffsetLane<Arithmetic<T>, uint32_t>;
+
+// Calls visit<Tap>() with those of the task: void if nobody asks which tap a
+// maximum is, bytes if they may be and that is faster.
+template <typename T, typename Visit>
+void with_tap(const MaxTask& task, bool may_be_bytes, Visit visit) {
+  using A = Arithmetic<T>;
+  if (task.offsets == nullptr) {
+    return visit.template operator()<void>();
+  }
+  if constexpr (compares_to_mask<Vec<A, kFullLanes<A>>>) {
+    if (may_be_bytes && task.offsets_dtype == Val::uint8) {
+      return visit.template operator()<uint8_t>();
+    }
+  }
+  visit.template operator()<WideTap<T>>();
+}
+
 // What sweeps over maxima read and write: rows (read, write), with columns
 // cells of them (read_cell, write_cell), and row by row those of a window
 // (tap).
-template <typename T, bool kTaps, Rule kRule>
+template <typename T, typename Tap, Rule kRule>
 class MaxEnds {
  public:
   using Stored = T;
-  using Op = Max<Arithmetic<T>, kTaps, kRule>;
+  using Op = Max<Arithmetic<T>, Tap, kRule>;
 
   explicit MaxEnds(const MaxTask& task)
       : x_(static_cast<const T*>(task.from)),
@@ -112,7 +132,7 @@ class MaxEnds {
     auto* y = y_ + at;
     auto bits = stored_exactly<T, L>(flip<L>(cell.value));
     store_result(y, bits, ahead, around_caches_);
-    if constexpr (kTaps) {
+    if constexpr (Op::kTaps) {
       if (kRule == Rule::fast || offsets_) {
         write_taps<L>(at, cell.tap);
       }
@@ -132,6 +152,9 @@ class MaxEnds {
 
   template <int L, typename V>
   MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
+    if constexpr (sizeof(typename Op::Tap) == 1) {
+      return write_taps_as<uint8_t, L>(at, taps);
+    }
     switch (offsets_dtype_) {
       case Val::uint8:
         return write_taps_as<uint8_t, L>(at, taps);

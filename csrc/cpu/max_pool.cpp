@@ -35,7 +35,8 @@ class Maxima {
  private:
   using A = Arithmetic<T>;
   static constexpr bool kTaps = !std::is_void_v<Tap>;
-  using Lane = std::conditional_t<kTaps, Tap, OffsetLane<A, uint8_t>>;
+  using TapLane = std::conditional_t<kTaps, Tap, uint8_t>;
+  using Lane = OffsetLane<A, TapLane>;
 
   struct Window {
     Taps taps;
@@ -57,28 +58,28 @@ class Maxima {
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
     auto& taps = window.taps;
-    auto initial = taps.none() ? Lane(~Lane{0}) : Lane(taps.first());
+    auto initial = taps.none() ? TapLane(~TapLane{0}) : TapLane(taps.first());
     Vec<A, L> best[U];
-    Vec<Lane, L> best_tap[U];
+    Vec<TapLane, L> best_tap[U];
     for (int u = 0; u < U; ++u) {
       best[u] = broadcast<A, L>(lowest<A>());
-      best_tap[u] = broadcast<Lane, L>(initial);
+      best_tap[u] = broadcast<TapLane, L>(initial);
     }
     NanWatch<A, L> watch;
     taps.for_each(channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
-      auto tap_here = broadcast<Lane, L>(Lane(tap));
+      auto tap_here = broadcast<TapLane, L>(TapLane(tap));
       for (int u = 0; u < U; ++u) {
         auto* from = x + at + c + u * L;
         fetch_ahead<L>(from);
         auto v = in_register(flipped(load<L>(from), flip));
-        auto better = replaces<kRule>(v, best[u]);
-        if constexpr (kTaps) {
-          best_tap[u] =
-              chosen<L>(resize_mask<Lane, L>(better), tap_here, best_tap[u]);
-        }
         if constexpr (kRule == Rule::exact) {
+          auto better = replaces<kRule>(v, best[u]);
+          best_tap[u] =
+              chosen<L>(resize_mask<TapLane, L>(better), tap_here, best_tap[u]);
           best[u] = chosen<L>(better, v, best[u]);
         } else {
+          best_tap[u] = chosen_where_larger<TapLane, L>(
+              v, best[u], tap_here, best_tap[u]);
           best[u] = larger<A, L>(v, best[u]);
           watch.see(v, u);
         }
@@ -98,10 +99,10 @@ class Maxima {
     return true;
   }
 
-  MLX_POOLING_INLINE void store_taps(int64_t at, Vec<Lane, L> taps) const {
+  MLX_POOLING_INLINE void store_taps(int64_t at, Vec<TapLane, L> taps) const {
     with_offset_type(
         task_.offsets_dtype, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
-          if constexpr (sizeof(Offset) <= sizeof(Lane)) {
+          if constexpr (sizeof(Offset) <= sizeof(TapLane)) {
             auto* offsets = static_cast<Offset*>(task_.offsets) + at;
             store<L>(offsets, resize<Offset, L>(taps));
           }
@@ -134,7 +135,10 @@ void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;
       with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
-        Maxima<T, Lane, L>(task).run(begin, end);
+        constexpr bool is_byte =
+            sizeof(Offset) == 1 && compares_to_mask<Vec<Arithmetic<T>, L>>;
+        using Tap = std::conditional_t<is_byte, Offset, Lane>;
+        Maxima<T, Tap, L>(task).run(begin, end);
       });
     });
   });

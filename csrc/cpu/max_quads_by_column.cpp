@@ -73,7 +73,7 @@ MLX_POOLING_INLINE void unrolled(Visit visit) {
 // The maxima of windows of 3 x 3 x 3, one apart, of a quad at once, column by
 // column: of the rows that its windows reach, each is read once, not 36 for
 // those of one after the other.
-template <typename T, bool kTaps>
+template <typename T, typename Tap>
 class MaxQuads {
  public:
   explicit MaxQuads(const MaxTask& task) : task_(task), ends_(task) {}
@@ -84,21 +84,14 @@ class MaxQuads {
     const QuadRows next_rows(task_.links, next, task_.channels);
     const RowsAhead ahead(rows.from, next_rows.from);
     bool is_done = true;
-    if constexpr (kColumnsInRegisters) {
-      for_each_block<typename Op::Lane, kLanes, 1>(
-          task_.channels, [&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
-            is_done = reduce(quad, rows, ahead, c) && is_done;
-          });
-    } else {
-      for_each_ringed_block<Op>(task_.channels, K * kWindows, [&](Range block) {
-        is_done = reduce_in_ring(quad, rows, ahead, block) && is_done;
-      });
-    }
+    for_each_ringed_block<Op>(task_.channels, K * kWindows, [&](Range block) {
+      is_done = reduce(quad, rows, ahead, block) && is_done;
+    });
     return is_done;
   }
 
  private:
-  using Ends = MaxEnds<T, kTaps, Rule::fast>;
+  using Ends = MaxEnds<T, Tap, Rule::fast>;
   using Op = typename Ends::Op;
   using A = typename Op::Value;
   static constexpr int kLanes = Op::kLanes;
@@ -106,56 +99,18 @@ class MaxQuads {
   using Cells = std::array<Cell, kWindows>;
   using Watch = NanWatch<A, kLanes>;
 
-  // A vector of channels, of which registers hold the columns.
-  bool reduce(
-      const Quad& quad,
-      const QuadRows& rows,
-      const RowsAhead& next_rows,
-      int64_t c) const {
-    auto& width = task_.links.axes[2];
-    const auto channels = task_.channels;
-    auto ends = ends_;
-    if constexpr (!fills_lines<kLanes * sizeof(T)>) {
-      ends.stay_in_caches();
-    }
-    Watch watch;
-    auto w = quad.width.begin + *width.origin();
-    auto next_column = [&]() MLX_POOLING_LAMBDA {
-      Cells cells;
-      if (w >= 0 && w < width.other_size) {
-        auto at = (w - quad.width.begin) * channels + c;
-        cells = column(ends, rows, at, watch);
-      } else {
-        cells.fill(Op::template outside<kLanes>());
-      }
-      ++w;
-      return cells;
-    };
-    // All blocks of channels together ask for the next quad's rows.
-    auto* asked = static_cast<const T*>(task_.from) + c * quad.width.size();
-    Cells before[K - 1] = {next_column(), next_column()};
-    for (auto i = quad.width.begin; i < quad.width.end; ++i) {
-      auto cells = next_column();
-      next_rows.fetch<kLanes * sizeof(T)>(asked);
-      asked += kLanes;
-      unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {
-        write<N>(ends, rows, i, c, before[0][N], before[1][N], cells[N]);
-        before[0][N] = before[1][N];
-        before[1][N] = cells[N];
-      });
-    }
-    return !watch.saw_nan();
-  }
-
   // Some channels, position after position.
-  bool reduce_in_ring(
+  bool reduce(
       const Quad& quad,
       const QuadRows& rows,
       const RowsAhead& next_rows,
       Range block) const {
     const auto channels = task_.channels;
     auto ends = ends_;
-    ends.stay_in_caches(); // stores of parts of lines of four rows alternate
+    if constexpr (!fills_lines<kLanes * sizeof(T)>) {
+      // Stores of parts of lines of four rows alternate.
+      ends.stay_in_caches();
+    }
     Watch watch;
     Scratch scratch;
     ColumnRing<Op, K> ring(kWindows * block.size(), scratch);
@@ -268,9 +223,9 @@ class MaxQuads {
   Ends ends_;
 };
 
-template <typename T, bool kTaps>
+template <typename T, typename Tap>
 void reduce(const MaxTask& task, int64_t begin, int64_t end) {
-  const MaxQuads<T, kTaps> by_column(task);
+  const MaxQuads<T, Tap> by_column(task);
   const Quads quads(task.links, task.channels);
   for (auto i = begin; i < end; ++i) {
     auto quad = quads[i];
@@ -291,11 +246,8 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 
 void max_quads_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
-    if (task.offsets) {
-      reduce<T, true>(task, begin, end);
-    } else {
-      reduce<T, false>(task, begin, end);
-    }
+    with_tap<T>(
+        task, true, [&]<typename Tap>() { reduce<T, Tap>(task, begin, end); });
   });
 }
 

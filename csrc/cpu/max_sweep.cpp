@@ -20,9 +20,9 @@ struct ByRow {
 };
 
 // False if there is a NaN, and the rule was not for that.
-template <typename Reduce, typename T, bool kTaps, Rule kRule>
+template <typename Reduce, typename T, typename Tap, Rule kRule>
 bool reduce_unit(const MaxTask& task, int64_t unit) {
-  MaxEnds<T, kTaps, kRule> ends(task);
+  MaxEnds<T, Tap, kRule> ends(task);
   Reduce::run(task, unit, ends);
   return !ends.saw_nan();
 }
@@ -31,12 +31,13 @@ bool reduce_unit(const MaxTask& task, int64_t unit) {
 // which is rare enough to find taps nobody asks for.
 template <typename Reduce, typename T>
 void reduce_unit(const MaxTask& task, int64_t unit) {
-  bool is_done = task.offsets
-      ? reduce_unit<Reduce, T, true, Rule::fast>(task, unit)
-      : reduce_unit<Reduce, T, false, Rule::fast>(task, unit);
+  bool is_done;
+  with_tap<T>(task, true, [&]<typename Tap>() {
+    is_done = reduce_unit<Reduce, T, Tap, Rule::fast>(task, unit);
+  });
   if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
     if (!is_done) {
-      reduce_unit<Reduce, T, true, Rule::exact>(task, unit);
+      reduce_unit<Reduce, T, WideTap<T>, Rule::exact>(task, unit);
     }
   }
 }

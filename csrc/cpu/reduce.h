@@ -108,14 +108,21 @@ struct Sum {
   }
 };
 
+// Taps that windows may have for columns beyond the input to lose against all
+// of them, and still when they are moved.
+template <typename Tap>
+inline constexpr int64_t kMostColumnTaps = int64_t{1} << (8 * sizeof(Tap) - 2);
+
 // The maximum; with taps, also which tap it is: the last NaN, else the first of
-// the largest. Taps count modulo 2^n in their lanes, so that a tap of a window
-// can be kept as one of the whole input until the window's start is subtracted.
-template <typename V, bool kTaps, Rule kRule>
+// the largest. Taps count modulo 2^n in lanes of type `TapLane` (void: there
+// are none), so that a tap of a window can be kept as one of the whole input
+// until the window's start is subtracted.
+template <typename V, typename TapLane, Rule kRule>
 struct Max {
+  static constexpr bool kTaps = !std::is_void_v<TapLane>;
   using Value = V;
-  using Tap = OffsetLane<Value, uint32_t>;
-  using Lane = std::conditional_t<kTaps, Tap, Value>;
+  using Tap = std::conditional_t<kTaps, TapLane, uint8_t>;
+  using Lane = std::conditional_t<(sizeof(Tap) > sizeof(Value)), Tap, Value>;
   static constexpr int kLanes = kVectorBytes / sizeof(Lane);
   static constexpr int kCellVectors = kTaps ? 2 : 1;
   static constexpr int64_t kCellBytes =
@@ -157,7 +164,7 @@ struct Max {
   // Of a column beyond the input, which loses against any tap.
   template <int L>
   MLX_POOLING_INLINE static Cell<L> outside() {
-    return moved<L>(nothing<L>(), int64_t{1} << 30);
+    return moved<L>(nothing<L>(), kMostColumnTaps<Tap>);
   }
 
   template <int L>
@@ -184,11 +191,17 @@ struct Max {
 
   template <int L>
   MLX_POOLING_INLINE static Cell<L> joined(Cell<L> a, Cell<L> b) {
-    auto better = replaces<kRule>(b.value, a.value);
-    a.value = kRule == Rule::fast ? larger<Value, L>(b.value, a.value)
-                                  : chosen<L>(better, b.value, a.value);
-    if constexpr (kTaps) {
-      a.tap = chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap);
+    if constexpr (kRule == Rule::exact) {
+      auto better = replaces<kRule>(b.value, a.value);
+      a.value = chosen<L>(better, b.value, a.value);
+      if constexpr (kTaps) {
+        a.tap = chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap);
+      }
+    } else {
+      if constexpr (kTaps) {
+        a.tap = chosen_where_larger<Tap, L>(b.value, a.value, b.tap, a.tap);
+      }
+      a.value = larger<Value, L>(b.value, a.value);
     }
     return a;
   }
@@ -209,10 +222,11 @@ struct Max {
       for (size_t k = 1; k < K; ++k) {
         cell.value = larger<Value, L>(columns[k].value, cell.value);
       }
-      cell.tap = tap_unless(columns[0].value != cell.value, columns[0]);
+      cell.tap = kept_where_equal<Tap, L>(
+          columns[0].value, cell.value, columns[0].tap);
       for (size_t k = 1; k < K; ++k) {
-        auto tap = tap_unless(columns[k].value != cell.value, columns[k]);
-        cell.tap = smaller<L>(tap, cell.tap);
+        cell.tap = smaller_where_equal<Tap, L>(
+            columns[k].value, cell.value, columns[k].tap, cell.tap);
       }
       return cell;
     }
@@ -245,12 +259,6 @@ struct Max {
     return {
         chosen<L>(better, b.value, a.value),
         chosen<L>(resize_mask<Tap, L>(better), b.tap, a.tap)};
-  }
-
-  // The largest tap where the mask is set.
-  template <typename Mask, int L>
-  MLX_POOLING_INLINE static auto tap_unless(Mask mask, const Cell<L>& cell) {
-    return cell.tap | bits_as<Vec<Tap, L>>(resize_mask<Tap, L>(mask));
   }
 };
 
