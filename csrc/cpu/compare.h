@@ -135,6 +135,9 @@ MLX_POOLING_INLINE W selected(__mmask16 mask, W a, W b) {
   if constexpr (sizeof(W) == 16) {
     return bits_as<W>(
         _mm_mask_blend_epi8(mask, bits_as<__m128i>(b), bits_as<__m128i>(a)));
+  } else if constexpr (sizeof(W) == 32) {
+    return bits_as<W>(_mm256_mask_blend_epi16(
+        mask, bits_as<__m256i>(b), bits_as<__m256i>(a)));
   } else {
     return bits_as<W>(_mm512_mask_blend_epi32(
         mask, bits_as<__m512i>(b), bits_as<__m512i>(a)));

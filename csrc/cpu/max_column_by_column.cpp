@@ -20,7 +20,7 @@ void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   bool may_be_bytes = taps <= kMostColumnTaps<uint8_t>;
   with_columns(width.kernel, [&]<int K>() {
     with_compared_type(task.dtype, [&]<typename T>(T) {
-      with_tap<T>(task, may_be_bytes, [&]<typename Tap>() {
+      with_tap<T, uint8_t>(task, may_be_bytes, [&]<typename Tap>() {
         for_each_row(task, begin, end, [&](Range part, Range next) {
           // So few taps may be walked over, where that is rare.
           if (!reduce<K, T, Tap>(task, part, next)) {

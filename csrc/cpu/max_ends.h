@@ -17,19 +17,24 @@ template <typename T>
 using WideTap = OffsetLane<Arithmetic<T>, uint32_t>;
 
 // Calls visit<Tap>() with those of the task: void if nobody asks which tap a
-// maximum is, bytes if they may be and that is faster.
-template <typename T, typename Visit>
-void with_tap(const MaxTask& task, bool may_be_bytes, Visit visit) {
-  using A = Arithmetic<T>;
+// maximum is, its offsets' own type if that is one of Narrow, may be used, and
+// is faster.
+template <typename T, typename... Narrow, typename Visit>
+void with_tap(const MaxTask& task, bool may_be_narrow, Visit visit) {
   if (task.offsets == nullptr) {
     return visit.template operator()<void>();
   }
-  if constexpr (compares_to_mask<Vec<A, kFullLanes<A>>>) {
-    if (may_be_bytes && task.offsets_dtype == Val::uint8) {
-      return visit.template operator()<uint8_t>();
+  with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
+    using A = Arithmetic<T>;
+    if constexpr (
+        compares_to_mask<Vec<A, kFullLanes<A>>> &&
+        (std::is_same_v<Offset, Narrow> || ...)) {
+      if (may_be_narrow) {
+        return visit.template operator()<Offset>();
+      }
     }
-  }
-  visit.template operator()<WideTap<T>>();
+    visit.template operator()<WideTap<T>>();
+  });
 }
 
 // What sweeps over maxima read and write: rows (read, write), with columns
@@ -152,8 +157,8 @@ class MaxEnds {
 
   template <int L, typename V>
   MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
-    if constexpr (sizeof(typename Op::Tap) == 1) {
-      return write_taps_as<uint8_t, L>(at, taps);
+    if constexpr (sizeof(typename Op::Tap) < sizeof(uint32_t)) {
+      return write_taps_as<typename Op::Tap, L>(at, taps);
     }
     switch (offsets_dtype_) {
       case Val::uint8:

@@ -246,7 +246,7 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 
 void max_quads_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
-    with_tap<T>(
+    with_tap<T, uint8_t>(
         task, true, [&]<typename Tap>() { reduce<T, Tap>(task, begin, end); });
   });
 }

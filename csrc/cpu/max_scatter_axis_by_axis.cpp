@@ -30,6 +30,10 @@ struct NewRows {
   uint8_t* taps;
 };
 
+// What is asked for of each row while it is read: most are in a cache, but not
+// in the first.
+constexpr uintptr_t kElementsAhead = 512;
+
 // Larger than any tap that is looked for.
 constexpr uint8_t kNoTap = 255;
 
@@ -163,6 +167,9 @@ class CollectAxisByAxis {
         for (int64_t r = 0; r < count; ++r) {
           auto tap = load<kBlock>(from[r].taps + at) -
               broadcast<uint8_t, kBlock>(from[r].first_tap);
+          fetch_lines_ahead<kBlock * sizeof(From)>(
+              from[r].cotangents + at, kElementsAhead * sizeof(From));
+          fetch_lines_ahead<kBlock>(from[r].taps + at, kElementsAhead);
           sums.add(from[r].cotangents + at, BlockMask::at_most(tap, last));
           found = smaller<kBlock>(tap, found);
         }

@@ -32,7 +32,7 @@ bool reduce_unit(const MaxTask& task, int64_t unit) {
 template <typename Reduce, typename T>
 void reduce_unit(const MaxTask& task, int64_t unit) {
   bool is_done;
-  with_tap<T>(task, true, [&]<typename Tap>() {
+  with_tap<T, uint8_t, uint16_t>(task, true, [&]<typename Tap>() {
     is_done = reduce_unit<Reduce, T, Tap, Rule::fast>(task, unit);
   });
   if constexpr (std::is_floating_point_v<Arithmetic<T>>) {
