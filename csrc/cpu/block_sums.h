@@ -14,21 +14,20 @@ using BlockBytes = Vec<uint8_t, kBlock>;
 // For which elements of a block a comparison holds.
 class BlockMask {
  public:
-  MLX_POOLING_INLINE static BlockMask at_most(BlockBytes a, BlockBytes b) {
+  MLX_POOLING_INLINE static BlockMask at_most(BlockBytes bytes, uint8_t limit) {
 #if defined(__AVX512BW__)
-    return BlockMask(
-        _mm512_cmple_epu8_mask(bits_as<__m512i>(a), bits_as<__m512i>(b)));
+    return compared<_MM_CMPINT_LE>(bytes, limit);
 #else
-    return BlockMask(smaller<kBlock>(a, b) == a);
+    auto limits = broadcast<uint8_t, kBlock>(limit);
+    return BlockMask(smaller<kBlock>(bytes, limits) == bytes);
 #endif
   }
 
-  MLX_POOLING_INLINE static BlockMask equal(BlockBytes a, BlockBytes b) {
+  MLX_POOLING_INLINE static BlockMask equal(BlockBytes bytes, uint8_t to) {
 #if defined(__AVX512BW__)
-    return BlockMask(
-        _mm512_cmpeq_epu8_mask(bits_as<__m512i>(a), bits_as<__m512i>(b)));
+    return compared<_MM_CMPINT_EQ>(bytes, to);
 #else
-    return BlockMask(a == b);
+    return BlockMask(bytes == broadcast<uint8_t, kBlock>(to));
 #endif
   }
 
@@ -37,7 +36,7 @@ class BlockMask {
   MLX_POOLING_INLINE V sum_where(V total, V v, int first) const {
 #if defined(__AVX512BW__)
     if constexpr (adds_under_mask<T, L>) {
-      return sum_under_mask(total, v, static_cast<__mmask16>(holds_ >> first));
+      return sum_under_mask(total, v, quarters_[first / L]);
     }
     alignas(kBlock) int8_t holds[kBlock];
     _mm512_store_si512(holds, _mm512_movm_epi8(holds_));
@@ -49,9 +48,24 @@ class BlockMask {
 
  private:
 #if defined(__AVX512BW__)
-  explicit BlockMask(__mmask64 holds) : holds_(holds) {}
+  template <int kHow>
+  MLX_POOLING_INLINE static BlockMask compared(BlockBytes bytes, uint8_t with) {
+    auto all = bits_as<__m512i>(bytes);
+    auto quarter = [&](__m128i part) MLX_POOLING_LAMBDA {
+      return _mm_cmp_epu8_mask(part, _mm_set1_epi8(with), kHow);
+    };
+    BlockMask mask;
+    mask.holds_ = _mm512_cmp_epu8_mask(all, _mm512_set1_epi8(with), kHow);
+    mask.quarters_[0] = quarter(_mm512_castsi512_si128(all));
+    mask.quarters_[1] = quarter(_mm512_extracti32x4_epi32(all, 1));
+    mask.quarters_[2] = quarter(_mm512_extracti32x4_epi32(all, 2));
+    mask.quarters_[3] = quarter(_mm512_extracti32x4_epi32(all, 3));
+    return mask;
+  }
 
+  // Shifting a mask takes longer than comparing again: either is used.
   __mmask64 holds_;
+  __mmask16 quarters_[4];
 #else
   template <typename Mask>
   MLX_POOLING_INLINE explicit BlockMask(Mask holds) {

@@ -158,8 +158,7 @@ class CollectAxisByAxis {
       int64_t base) const {
     with_count(rows.size(), [&](auto count) MLX_POOLING_LAMBDA {
       const auto* from = rows.data();
-      const auto last =
-          broadcast<uint8_t, kBlock>(static_cast<uint8_t>(taps - 1));
+      const auto last = static_cast<uint8_t>(taps - 1);
       for (auto j = elements.begin; j < elements.end; j += kBlock) {
         auto at = std::min(j, row_ - kBlock);
         BlockSums<T, kVectors> sums;
@@ -256,8 +255,7 @@ class CollectAxisByAxis {
         for (int64_t k = 0; k < count; ++k) {
           auto at = from + j + k * next;
           auto tap = static_cast<uint8_t>(first_tap + k * tap_step);
-          auto is_won = BlockMask::equal(
-              load<kBlock>(taps + at), broadcast<uint8_t, kBlock>(tap));
+          auto is_won = BlockMask::equal(load<kBlock>(taps + at), tap);
           sums.add(cotangents + at, is_won);
         }
         if (j + V * kLanes <= end) {
