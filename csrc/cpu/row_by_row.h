@@ -23,9 +23,7 @@ class RowByRow {
   RowByRow(const Task& task, Ends& ends)
       : links_(task.links),
         channels_(task.channels),
-        in_turn_(
-            kMayTakeTurns && !are_read_at_once() &&
-            outgrows_caches(task.from_bytes())),
+        in_turn_(are_read_in_turn(task)),
         ends_(ends) {}
 
   // Some channels of one output.
@@ -46,14 +44,26 @@ class RowByRow {
   using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
-  // One tap after the other, to the same result: memory is read faster then,
-  // and caches are not.
-  static constexpr bool kMayTakeTurns =
-      std::is_same_v<Op, Sum<typename Op::Value>>;
+  static constexpr int64_t kPage = 4096; // bytes
+  // Less of a position takes longer to join than to read.
+  static constexpr int64_t kLeastInTurn =
+      std::is_same_v<Op, Sum<typename Op::Value>> ? 0 : 1024;
+
+  int64_t position_bytes() const {
+    return channels_ * static_cast<int64_t>(sizeof(typename Ends::Stored));
+  }
 
   // All channels of a position.
   bool are_read_at_once() const {
     return channels_ <= kMostVectors * kLanes;
+  }
+
+  // Whether one tap is read after the other, to the same result: memory is read
+  // faster then, and caches are not. Positions of whole pages are streams of
+  // their own already.
+  bool are_read_in_turn(const Task& task) const {
+    return !are_read_at_once() && position_bytes() >= kLeastInTurn &&
+        position_bytes() < kPage && outgrows_caches(task.from_bytes());
   }
 
   // Of a part: of many channels, as many as hardware follows side by side, of
@@ -68,9 +78,7 @@ class RowByRow {
   // loses track at the end of a page, does not ask for it itself.
   uintptr_t ahead() const {
     constexpr int64_t kBlock = kMostVectors * kVectorBytes;
-    constexpr int64_t kPage = 4096;
-    auto position =
-        channels_ * static_cast<int64_t>(sizeof(typename Ends::Stored));
+    auto position = position_bytes();
     return position > kBlock && position <= kPage ? kPage : kBlock;
   }
 
@@ -89,7 +97,7 @@ class RowByRow {
             along.first + k * width.step, std::min(along.count - k, most),
             along.tap + k};
         auto first = (walk.plane() + row.spatial + part.first) * channels_;
-        if (kMayTakeTurns && in_turn_) {
+        if (in_turn_) {
           join_in_turn(row, part, first, channels, is_first ? total : of_part);
           if (!is_first) {
             join(channels.size(), total, of_part);
