@@ -7,6 +7,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #if defined(__APPLE__)
 #include <dispatch/dispatch.h>
@@ -31,24 +32,38 @@ constexpr int64_t kBytesPerThread = 128 * 1024;
 // while leaves the rest to the others.
 constexpr int64_t kChunksPerThread = 4;
 
-// Chunks that whichever thread has time takes. Nobody waits for a thread that
-// has not taken one: on a busy machine it may not run for a long while. When
-// it does, all are taken, and their body, which may be gone, is not touched.
+// Chunks that whichever thread has time takes, each from its own on: that has
+// often seen some of them before, in the same place. Nobody waits for a thread
+// that has not taken one: on a busy machine it may not run for a long while.
+// When it does, all are taken, and their body, which may be gone, is not
+// touched.
 class Chunks {
  public:
   Chunks(
       const std::function<void(int64_t, int64_t)>& body,
       int64_t count,
-      int64_t chunks)
+      int64_t threads)
       : body_(body),
         count_(count),
-        chunks_(chunks),
-        left_(static_cast<int>(chunks)) {}
+        threads_(threads),
+        taken_(std::min(count, threads * kChunksPerThread)),
+        left_(static_cast<int>(taken_.size())) {}
 
-  void take_all() {
-    for (auto chunk = next_++; chunk < chunks_; chunk = next_++) {
+  // Of so many threads, all but the caller of a parallel_for().
+  void help() {
+    take_all(++helping_);
+  }
+
+  void take_all(int64_t thread) {
+    int64_t chunks = taken_.size();
+    auto own = chunks * (thread % threads_) / threads_;
+    for (int64_t i = 0; i < chunks; ++i) {
+      auto chunk = (own + i) % chunks;
+      if (taken_[chunk].exchange(true)) {
+        continue;
+      }
       try {
-        body_(count_ * chunk / chunks_, count_ * (chunk + 1) / chunks_);
+        body_(count_ * chunk / chunks, count_ * (chunk + 1) / chunks);
       } catch (...) {
         if (!failed_.exchange(true)) {
           error_ = std::current_exception();
@@ -78,8 +93,9 @@ class Chunks {
 
   const std::function<void(int64_t, int64_t)>& body_;
   const int64_t count_;
-  const int64_t chunks_;
-  std::atomic<int64_t> next_{0};
+  const int64_t threads_;
+  std::vector<std::atomic<bool>> taken_; // each of the chunks
+  std::atomic<int64_t> helping_{0};
   std::atomic<int> left_;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
@@ -91,7 +107,9 @@ class Chunks {
 void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
   dispatch_apply_f(
       threads, DISPATCH_APPLY_AUTO, chunks.get(),
-      [](void* chunks, size_t) { static_cast<Chunks*>(chunks)->take_all(); });
+      [](void* chunks, size_t thread) {
+        static_cast<Chunks*>(chunks)->take_all(thread);
+      });
 }
 
 #else
@@ -180,7 +198,7 @@ class Helpers {
       waiting_.pop_front();
       --count_;
       lock.unlock();
-      chunks->take_all();
+      chunks->help();
     }
   }
 
@@ -201,7 +219,7 @@ Helpers& helpers() {
 
 void share(const std::shared_ptr<Chunks>& chunks, int64_t threads) {
   helpers().share(chunks, threads - 1);
-  chunks->take_all();
+  chunks->take_all(0);
 }
 
 #endif
@@ -231,8 +249,7 @@ void parallel_for(
     body(0, count);
     return;
   }
-  auto chunks = std::make_shared<Chunks>(
-      body, count, std::min(count, threads * kChunksPerThread));
+  auto chunks = std::make_shared<Chunks>(body, count, threads);
   share(chunks, threads);
   chunks->wait();
 }

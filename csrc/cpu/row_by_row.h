@@ -115,6 +115,7 @@ class RowByRow {
     }
   }
 
+  // Asks for nothing ahead: hardware does that best where all is read in order.
   void join_in_turn(
       const LinkedRow& row,
       const Link& part,
@@ -122,10 +123,37 @@ class RowByRow {
       Range channels,
       typename Op::Cells to) {
     auto step = links_.axes[2].step;
+    const auto ends = ends_; // where no store can change it
+    NanWatch<typename Op::Value, kLanes> watch;
     for (int64_t k = 0; k < part.count; ++k) {
-      const Link position{part.first + k * step, 1, part.tap + k};
-      join_part(
-          row, position, first + k * step * channels_, channels, to, k == 0);
+      auto common = ends.reading(row, part.first + k * step);
+      auto at = first + k * step * channels_ + channels.begin;
+      for_each(
+          channels,
+          [&]<int L, int U>(
+              Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+            NanWatch<typename Op::Value, L> rest;
+            for (int u = 0; u < U; ++u) {
+              auto cell = ends.template read_cell<L>(at + c + u * L, common);
+              if constexpr (Op::kWatched && L == kLanes) {
+                watch.see(cell.value, u);
+              } else if constexpr (Op::kWatched) {
+                rest.see(cell.value, u);
+              }
+              cell = Op::template moved<L>(cell, part.tap + k);
+              if (k > 0) {
+                cell = Op::template joined<L>(
+                    Op::template read<L>(to + (c + u * L)), cell);
+              }
+              Op::template write<L>(to + (c + u * L), cell);
+            }
+            if constexpr (Op::kWatched && L < kLanes) {
+              ends_.see_nan(rest.saw_nan());
+            }
+          });
+    }
+    if constexpr (Op::kWatched) {
+      ends_.see_nan(watch.saw_nan());
     }
   }
 

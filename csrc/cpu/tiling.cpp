@@ -128,7 +128,7 @@ Tiling Tiling::sweep(
 
 Tiling Tiling::row_by_row(int64_t outputs, int64_t channels, int64_t threads) {
   // No more units than that: positions are read fastest as a whole.
-  constexpr int64_t kForEachThread = 4;
+  constexpr int64_t kForEachThread = 2;
   Tiling tiling(0, outputs, 1, channels);
   if (threads > 1) {
     tiling.add_blocks(channels / (kNarrow * kLine), kForEachThread * threads);
