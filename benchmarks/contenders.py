@@ -131,7 +131,8 @@ def torch_contender(
         tensor = torch.from_numpy(np.array(values.astype(mx.float32)))
         if len(case.kernel) == 1:
             tensor = tensor.unsqueeze(1)
-        return tensor.movedim(-1, 1).to(getattr(torch, dtype))
+        # In PyTorch's own memory: NumPy's has huge pages, which MLX's has not either.
+        return tensor.movedim(-1, 1).to(getattr(torch, dtype)).clone()
 
     layer = torch_layer(case)
     plain, cotangent = channels_last(x), channels_last(dy)
