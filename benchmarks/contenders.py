@@ -131,7 +131,7 @@ def torch_contender(
         tensor = torch.from_numpy(np.array(values.astype(mx.float32)))
         if len(case.kernel) == 1:
             tensor = tensor.unsqueeze(1)
-        # In PyTorch's own memory: NumPy's has huge pages, which MLX's has not either.
+        # In PyTorch's own memory: NumPy's has huge pages, MLX's and PyTorch's none.
         return tensor.movedim(-1, 1).to(getattr(torch, dtype)).clone()
 
     layer = torch_layer(case)

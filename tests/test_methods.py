@@ -68,6 +68,9 @@ WINDOWS = {
     "3-d 3, odd": ((7, 5, 9), 3, 1, ((2, 0), (0, 2), (1, 2)), 1),
     "3-d 3 in long rows": ((3, 3, 450), 3, 1, 1, 1),
     "3-d 3, thin": ((1, 2, 3), 3, 1, 1, 1),
+    # 64 taps and 65, of columns beside each other.
+    "3-d 4": ((5, 6, 9), 4, 1, 2, 1),
+    "2-d 13x5": ((15, 9), (13, 5), 1, (6, 2), 1),
     "3-d 9": ((11, 10, 12), 9, 1, 2, 1),
     "3-d 13": ((15, 14, 13), 13, 1, 1, 1),
     "3-d 11 in stages": ((12, 7, 8), (11, 5, 7), 1, (5, 2, 3), 1),
@@ -368,6 +371,7 @@ DIGESTED = {
     "3-d of few columns": ((24, 48, 64, 1), (13, 16, 64), (1, 16, 64), (6, 0, 0)),
     "global": ((56, 56, 96), 56, 56, 0),
     "global, of more channels": ((56, 56, 256), 56, 56, 0),
+    "global, of vectors and a rest": ((20, 30, 603), (20, 30), 1, 0),
     "7/7": ((50, 50, 64), 7, 7, 0),
     "2/2": ((90, 90, 64), 2, 2, 0),
     "2/2 of three channels": ((200, 301, 3), 2, 2, 0),
@@ -375,6 +379,14 @@ DIGESTED = {
     # The gap behind a row's last input is the next row's first input.
     "1/2 of four channels": ((1024, 67, 4), 1, (1, 2), 0),
 }
+
+
+def with_lone_nans(x: mx.array) -> mx.array:
+    """One in the last channel, of another element of the batch in the first."""
+    values = np.array(x)
+    values[1].reshape(-1, x.shape[-1])[5, -1] = np.nan
+    values[2].reshape(-1, x.shape[-1])[7, 0] = np.nan
+    return mx.array(values)
 
 
 def digest() -> str:
@@ -386,9 +398,10 @@ def digest() -> str:
             for name in ("max", "avg"):
                 pool = getattr(mlx_pooling, f"{name}_pool{len(shape) - 1}d")
                 y = pool(x, *window)
-                extra = (
-                    [pool(x, *window, return_indices=True)[1]] if name == "max" else []
-                )
+                extra = []
+                if name == "max":
+                    for elements in (x, with_lone_nans(x)):
+                        extra += pool(elements, *window, return_indices=True)
                 dy = mx.random.normal(y.shape, key=mx.random.key(1)).astype(dtype)
                 dx = vjp(fixed(pool, *window), x, dy)
                 for a in (y, dx, *extra):

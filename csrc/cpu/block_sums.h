@@ -63,7 +63,8 @@ class BlockMask {
     return mask;
   }
 
-  // Shifting a mask takes longer than comparing again: either is used.
+  // Both, as shifting a mask takes longer than comparing again. The compiler
+  // drops the one that is not used.
   __mmask64 holds_;
   __mmask16 quarters_[4];
 #else

@@ -61,6 +61,11 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
   }
 }
 
+// Whether registers hold columns, of a few vectors of channels at a time.
+// Smaller vectors than lines would be pieces of them, pushed out of the cache
+// before their neighbours are read: instead, a ColumnRing holds columns.
+inline constexpr bool kColumnsInRegisters = fills_lines<kVectorBytes>;
+
 // Reduces the columns of a row of windows, each once: those that neighbours,
 // one position apart, have in common are kept. `Ends` has
 //

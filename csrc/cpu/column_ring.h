@@ -9,13 +9,8 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Whether registers hold the columns that neighbouring windows have in common,
-// of a few vectors of channels at a time. Smaller vectors than lines would be
-// pieces of them, pushed out of the cache before their neighbours are read:
-// instead, a ColumnRing holds columns of all channels, or so many as fit.
-inline constexpr bool kColumnsInRegisters = fills_lines<kVectorBytes>;
-
-// The last K columns, in the first level of cache. All that it does is inlined,
+// The last K columns that neighbouring windows have in common, of all channels
+// or so many as fit the first level of cache. All that it does is inlined,
 // or a store to a column could change where the others are.
 template <typename Op, int K>
 class ColumnRing {

@@ -120,7 +120,7 @@ MLX_POOLING_INLINE auto replaces(V v, V best) {
 }
 
 // Whether floats are compared to a mask, which selects lanes of any size: bytes
-// that go with them take no more instructions, and a quarter of the registers.
+// that go with them take no more instructions, and a quarter of the memory.
 #if defined(__AVX512BW__)
 template <typename V>
 inline constexpr bool compares_to_mask = std::is_same_v<V, Vec<float, 16>>;
@@ -144,6 +144,7 @@ MLX_POOLING_INLINE W selected(__mmask16 mask, W a, W b) {
   }
 }
 
+// Of bytes or words of 32 bits.
 template <typename W>
 MLX_POOLING_INLINE W smaller_under_mask(__mmask16 mask, W a, W b) {
   if constexpr (sizeof(W) == 16) {

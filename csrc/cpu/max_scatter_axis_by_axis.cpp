@@ -30,8 +30,8 @@ struct NewRows {
   uint8_t* taps;
 };
 
-// What is asked for of each row while it is read: most are in a cache, but not
-// in the first.
+// Elements to what is asked for of each row while it is read: most rows are in
+// a cache, but not in the first.
 constexpr uintptr_t kElementsAhead = 512;
 
 // Larger than any tap that is looked for.

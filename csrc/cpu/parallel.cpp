@@ -32,11 +32,11 @@ constexpr int64_t kBytesPerThread = 128 * 1024;
 // while leaves the rest to the others.
 constexpr int64_t kChunksPerThread = 4;
 
-// Chunks that whichever thread has time takes, each from its own on: that has
-// often seen some of them before, in the same place. Nobody waits for a thread
-// that has not taken one: on a busy machine it may not run for a long while.
-// When it does, all are taken, and their body, which may be gone, is not
-// touched.
+// Chunks that whichever thread has time takes, each from a place of its own on:
+// a core's cache may still hold what the call before did there. Nobody waits
+// for a thread that has not taken one: on a busy machine it may not run for a
+// long while. When it does, all are taken, and their body, which may be gone,
+// is not touched.
 class Chunks {
  public:
   Chunks(
@@ -49,17 +49,14 @@ class Chunks {
         taken_(std::min(count, threads * kChunksPerThread)),
         left_(static_cast<int>(taken_.size())) {}
 
-  // Of so many threads, all but the caller of a parallel_for().
-  void help() {
-    take_all(++helping_);
-  }
-
   void take_all(int64_t thread) {
     int64_t chunks = taken_.size();
     auto own = chunks * (thread % threads_) / threads_;
     for (int64_t i = 0; i < chunks; ++i) {
       auto chunk = (own + i) % chunks;
-      if (taken_[chunk].exchange(true)) {
+      auto& taken = taken_[chunk];
+      // Looking first, since others look, too: a write would take it from them.
+      if (taken.load(std::memory_order_relaxed) || taken.exchange(true)) {
         continue;
       }
       try {
@@ -95,7 +92,6 @@ class Chunks {
   const int64_t count_;
   const int64_t threads_;
   std::vector<std::atomic<bool>> taken_; // each of the chunks
-  std::atomic<int64_t> helping_{0};
   std::atomic<int> left_;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
@@ -160,7 +156,7 @@ class Helpers {
   explicit Helpers(int threads) {
     try {
       for (; threads_ < threads; ++threads_) {
-        std::thread helper([this] { help(); });
+        std::thread helper([this, thread = threads_ + 1] { help(thread); });
         last_ = helper.native_handle();
         helper.detach();
       }
@@ -187,7 +183,7 @@ class Helpers {
   // Of some tenths of a microsecond each, if nothing else wants the core.
   static constexpr int kLooks = 400;
 
-  void help() {
+  void help(int64_t thread) {
     for (;;) {
       for (int look = 0; count_ == 0 && look < kLooks; ++look) {
         std::this_thread::yield();
@@ -198,7 +194,7 @@ class Helpers {
       waiting_.pop_front();
       --count_;
       lock.unlock();
-      chunks->help();
+      chunks->take_all(thread);
     }
   }
 

@@ -45,7 +45,8 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
   static constexpr int64_t kPage = 4096; // bytes
-  // Less of a position takes longer to join than to read.
+  // Of a position: less takes longer to join than to read, except for sums,
+  // which join in one operation.
   static constexpr int64_t kLeastInTurn =
       std::is_same_v<Op, Sum<typename Op::Value>> ? 0 : 1024;
 
@@ -59,7 +60,7 @@ class RowByRow {
   }
 
   // Whether one tap is read after the other, to the same result: memory is read
-  // faster then, and caches are not. Positions of whole pages are streams of
+  // faster then, and caches are not. Positions of a page or more are streams of
   // their own already.
   bool are_read_in_turn(const Task& task) const {
     return !are_read_at_once() && position_bytes() >= kLeastInTurn &&
@@ -115,7 +116,8 @@ class RowByRow {
     }
   }
 
-  // Asks for nothing ahead: hardware does that best where all is read in order.
+  // Asks for nothing ahead: hardware does that best itself where positions
+  // follow each other.
   void join_in_turn(
       const LinkedRow& row,
       const Link& part,
