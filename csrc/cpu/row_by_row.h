@@ -149,8 +149,10 @@ class RowByRow {
               }
               Op::template write<L>(to + (c + u * L), cell);
             }
-            if constexpr (Op::kWatched && L < kLanes) {
-              ends_.see_nan(rest.saw_nan());
+            if constexpr (Op::kWatched) {
+              if constexpr (L < kLanes) {
+                ends_.see_nan(rest.saw_nan());
+              }
             }
           });
     }
