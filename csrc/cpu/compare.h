@@ -143,19 +143,6 @@ MLX_POOLING_INLINE W selected(__mmask16 mask, W a, W b) {
         mask, bits_as<__m512i>(b), bits_as<__m512i>(a)));
   }
 }
-
-// Of bytes or words of 32 bits.
-template <typename W>
-MLX_POOLING_INLINE W smaller_under_mask(__mmask16 mask, W a, W b) {
-  if constexpr (sizeof(W) == 16) {
-    auto kept = bits_as<__m128i>(b);
-    return bits_as<W>(_mm_mask_min_epu8(kept, mask, bits_as<__m128i>(a), kept));
-  } else {
-    auto kept = bits_as<__m512i>(b);
-    return bits_as<W>(
-        _mm512_mask_min_epu32(kept, mask, bits_as<__m512i>(a), kept));
-  }
-}
 #else
 template <typename V>
 inline constexpr bool compares_to_mask = false;
@@ -182,17 +169,6 @@ MLX_POOLING_INLINE W kept_where_equal(V v, V best, W a) {
   }
 #endif
   return a | bits_as<W>(resize_mask<Lane, L>(v != best));
-}
-
-// v == best ? the smaller of a and b : b.
-template <typename Lane, int L, typename V, typename W>
-MLX_POOLING_INLINE W smaller_where_equal(V v, V best, W a, W b) {
-#if defined(__AVX512BW__)
-  if constexpr (compares_to_mask<V>) {
-    return smaller_under_mask(compared<_CMP_EQ_OQ>(v, best), a, b);
-  }
-#endif
-  return smaller<L>(kept_where_equal<Lane, L>(v, best, a), b);
 }
 
 #if defined(__AVX512BW__)

@@ -37,9 +37,8 @@ void with_tap(const MaxTask& task, bool may_be_narrow, Visit visit) {
   });
 }
 
-// What sweeps over maxima read and write: rows (read, write), with columns
-// cells of them (read_cell, write_cell), and row by row those of a window
-// (tap).
+// What sweeps over maxima read and write: rows (read, write), and cells of them
+// with columns and row by row (read_cell, write_cell).
 template <typename T, typename Tap, Rule kRule>
 class MaxEnds {
  public:
@@ -157,22 +156,15 @@ class MaxEnds {
 
   template <int L, typename V>
   MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
-    if constexpr (sizeof(typename Op::Tap) < sizeof(uint32_t)) {
-      return write_taps_as<typename Op::Tap, L>(at, taps);
+    if constexpr (sizeof(Tap) < sizeof(uint32_t)) {
+      store<L>(static_cast<Tap*>(offsets_) + at, taps);
+    } else {
+      with_offset_type(
+          offsets_dtype_, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
+            store<L>(
+                static_cast<Offset*>(offsets_) + at, resize<Offset, L>(taps));
+          });
     }
-    switch (offsets_dtype_) {
-      case Val::uint8:
-        return write_taps_as<uint8_t, L>(at, taps);
-      case Val::uint16:
-        return write_taps_as<uint16_t, L>(at, taps);
-      default:
-        return write_taps_as<uint32_t, L>(at, taps);
-    }
-  }
-
-  template <typename Offset, int L, typename V>
-  MLX_POOLING_INLINE void write_taps_as(int64_t at, V taps) const {
-    store<L>(static_cast<Offset*>(offsets_) + at, resize<Offset, L>(taps));
   }
 
   const T* x_;

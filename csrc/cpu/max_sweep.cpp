@@ -31,7 +31,7 @@ bool reduce_unit(const MaxTask& task, int64_t unit) {
 // which is rare enough to find taps nobody asks for.
 template <typename Reduce, typename T>
 void reduce_unit(const MaxTask& task, int64_t unit) {
-  bool is_done;
+  bool is_done = false;
   with_tap<T, uint8_t, uint16_t>(task, true, [&]<typename Tap>() {
     is_done = reduce_unit<Reduce, T, Tap, Rule::fast>(task, unit);
   });

@@ -222,11 +222,13 @@ struct Max {
       for (size_t k = 1; k < K; ++k) {
         cell.value = larger<Value, L>(columns[k].value, cell.value);
       }
-      cell.tap = kept_where_equal<Tap, L>(
-          columns[0].value, cell.value, columns[0].tap);
+      auto tap = [&](size_t k) MLX_POOLING_LAMBDA {
+        return kept_where_equal<Tap, L>(
+            columns[k].value, cell.value, columns[k].tap);
+      };
+      cell.tap = tap(0);
       for (size_t k = 1; k < K; ++k) {
-        cell.tap = smaller_where_equal<Tap, L>(
-            columns[k].value, cell.value, columns[k].tap, cell.tap);
+        cell.tap = smaller<L>(tap(k), cell.tap);
       }
       return cell;
     }
