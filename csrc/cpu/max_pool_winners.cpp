@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
@@ -39,14 +38,39 @@ class HandOut {
     std::transform(taps.begin(), taps.end(), reaches_, [&](int64_t tap) {
       return tap == Winners::kNowhere ? tap : tap * count;
     });
-    hand_out(unit, axis, linked(axes[axis], unit.band));
+    hand_out(unit, axis, linked(axes[axis], unit.band), scratch);
     store_totals(outer * inner + begin_);
   }
 
  private:
   using A = Arithmetic<T>;
 
-  void hand_out(const Tiling::Unit& unit, int axis, Range outputs) {
+  struct Row {
+    Range windows;
+    Range within;     // those whose winners are all inputs of this unit
+    int64_t position; // of window 0
+    int64_t start;    // of the inputs' row, from the unit's first
+  };
+
+  void hand_out(
+      const Tiling::Unit& unit, int axis, Range outputs, Scratch& scratch) {
+    if constexpr (kHasRuns && std::is_same_v<A, float> && sizeof(Offset) < 4) {
+      auto& row_of_tap = task_.winners->row_of_tap;
+      auto count = channels_.size();
+      if (row_of_tap && count >= kFullLanes<float> && count <= 1 << 16) {
+        WinnerRuns<T, Offset> runs(*row_of_tap, count, task_.channels, scratch);
+        return for_each_row(unit, axis, outputs, [&](const Row& row) {
+          hand_out_runs(row, runs);
+        });
+      }
+    }
+    for_each_row(
+        unit, axis, outputs, [&](const Row& row) { hand_out_row(row); });
+  }
+
+  template <typename F>
+  void
+  for_each_row(const Tiling::Unit& unit, int axis, Range outputs, F&& f) const {
     auto& [depth, height, width] = task_.links.axes;
     auto of = [&](int i) {
       return i == axis ? outputs : Range{0, task_.links.axes[i].other_size};
@@ -63,27 +87,17 @@ class HandOut {
         bool row_is_within =
             all_within[0].contains(d) && all_within[1].contains(h);
         auto o = (unit.sample * depth.other_size + d) * height.other_size + h;
-        auto row = (starts[0][d] * height.size() + starts[1][h]) * width.size();
-        hand_out_row(
-            {of(2), row_is_within ? all_within[2] : Range{0, 0},
-             o * width.other_size, row - begin_});
+        auto start =
+            (starts[0][d] * height.size() + starts[1][h]) * width.size();
+        Row row{
+            of(2), row_is_within ? all_within[2] : Range{0, 0},
+            o * width.other_size, start - begin_};
+        f(row);
       }
     }
   }
 
-  struct Row {
-    Range windows;
-    Range within;     // those whose winners are all inputs of this unit
-    int64_t position; // of window 0
-    int64_t start;    // of the inputs' row, from the unit's first
-  };
-
   void hand_out_row(const Row& row) {
-    if constexpr (kHasRuns && std::is_same_v<A, float> && sizeof(Offset) < 4) {
-      if (task_.winners->row_of_tap && channels_.size() >= kFullLanes<float>) {
-        return hand_out_runs(row);
-      }
-    }
     for (auto w = row.windows.begin; w < row.windows.end; ++w) {
       auto at = (row.position + w) * task_.channels + channels_.begin;
       auto start = row.start + task_.winners->starts[2][w];
@@ -95,69 +109,60 @@ class HandOut {
     }
   }
 
-  void hand_out_runs(const Row& row) {
-    int64_t done = 0;
-    for_each_block<float, kFullLanes<float>, 4>(
-        channels_.size(), [&]<int U>(Vectors<U>, int64_t c) {
-          hand_out_runs<U>(row, c, done);
-          done = c + U * kFullLanes<float>;
-        });
+  template <typename Runs>
+  [[gnu::noinline]] void hand_out_runs(const Row& row, Runs runs) {
+    const auto [begin, end] = row.windows;
+    auto at = [&](int64_t w) {
+      return (row.position + w) * task_.channels + channels_.begin;
+    };
+    auto* dy = static_cast<const T*>(task_.from);
+    auto* offsets = static_cast<const Offset*>(task_.offsets);
+    runs.begin(begin, dy + at(begin), offsets + at(begin));
+    for (auto first = begin; first < end;) {
+      bool is_within = row.within.contains(first);
+      auto stop = is_within          ? row.within.end
+          : first < row.within.begin ? row.within.begin
+                                     : end;
+      auto last = std::min({stop, end, first + runs.windows()});
+      int64_t listed = 0;
+      for (auto w = first; w < last; ++w) {
+        auto next = w + 1;
+        listed = next < end
+            ? runs.next(
+                  next, dy + at(next), offsets + at(next), w - first, listed)
+            : runs.end(offsets + at(w), w - first, listed);
+      }
+      hand_out_listed(runs, listed, first + row.start, is_within);
+      first = last;
+    }
   }
 
-  // Of channels [done, c + 16 U), c being one of those before if there are
-  // less.
-  template <int U>
-  void hand_out_runs(const Row& row, int64_t c, int64_t done) {
-    constexpr auto kWidth = U * kFullLanes<float>;
-    const auto mine =
-        ~uint64_t{0} >> (64 - kWidth) & ~uint64_t{0} << (done - c);
-    auto* dy = static_cast<const T*>(task_.from) + channels_.begin + c;
-    auto* offsets =
-        static_cast<const Offset*>(task_.offsets) + channels_.begin + c;
-    const auto soon = positions_ahead(kWidth * sizeof(T)) * task_.channels;
-    const auto first = row.start + task_.winners->starts[2][0];
-    WinnerRuns<T, Offset, U> runs(*task_.winners->row_of_tap);
-    for (auto w = row.windows.begin; w < row.windows.end; ++w) {
-      auto at = (row.position + w) * task_.channels;
-      fetch(dy + at, kWidth, soon);
-      fetch(offsets + at, kWidth, soon);
-      auto ended = runs.next(w, dy + at, offsets + at) & mine;
-      if (row.within.contains(w - 1)) {
-        hand_out_within(runs, ended, first + w - 1, c);
-      } else {
-        hand_out_some(runs, ended, first + w - 1, c);
+  // The runs that are listed of windows of which the first starts there.
+  template <typename Runs>
+  void
+  hand_out_listed(Runs runs, int64_t listed, int64_t start, bool all_within) {
+    start += task_.winners->starts[2][0];
+    if (all_within) {
+      const auto* reaches = reaches_;
+      auto* totals = totals_ + start * channels_.size();
+      for (int64_t i = 0; i < listed; ++i) {
+        totals[reaches[runs.tap(i)] + runs.element(i)] += runs.sum(i);
+      }
+    } else {
+      for (int64_t i = 0; i < listed; ++i) {
+        totals_[reach(start, runs.tap(i), runs.element(i))] += runs.sum(i);
       }
     }
-    runs.end();
-    hand_out_some(runs, mine, first + row.windows.end - 1, c);
   }
 
-  // Those of runs that have ended with a window that starts there.
-  template <typename Runs>
-  MLX_POOLING_INLINE void
-  hand_out_within(const Runs& runs, uint64_t ended, int64_t start, int64_t c) {
-    const auto* reaches = reaches_;
-    auto* totals = totals_ + start * channels_.size() + c;
-    for (; ended != 0; ended &= ended - 1) {
-      auto j = std::countr_zero(ended);
-      totals[reaches[runs.tap(j)] + j] += runs.sum(j);
-    }
-  }
-
-  template <typename Runs>
-  MLX_POOLING_INLINE void
-  hand_out_some(const Runs& runs, uint64_t ended, int64_t start, int64_t c) {
-    for (; ended != 0; ended &= ended - 1) {
-      auto j = std::countr_zero(ended);
-      totals_[reach(start, runs.tap(j)) + c + j] += runs.sum(j);
-    }
-  }
-
-  // From totals_ to where a window's tap has its own, or to what is dropped.
-  MLX_POOLING_INLINE uint64_t reach(int64_t start, uint64_t tap) const {
+  // From totals_ to where an element of windows has its tap, of which the first
+  // starts there, or to what is dropped.
+  MLX_POOLING_INLINE uint64_t
+  reach(int64_t start, uint64_t tap, int64_t element) const {
     uint64_t none = task_.winners->taps.size() - 1;
     uint64_t outside = size_ * channels_.size();
-    uint64_t reach = start * channels_.size() + reaches_[std::min(tap, none)];
+    uint64_t reach =
+        start * channels_.size() + reaches_[std::min(tap, none)] + element;
     return std::min(reach, outside);
   }
 
@@ -188,7 +193,7 @@ class HandOut {
     auto* dy = static_cast<const T*>(task_.from) + at;
     auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
     for (int64_t c = 0; c < channels_.size(); ++c) {
-      add(totals_ + reach(start, offsets[c]) + c, dy + c);
+      add(totals_ + reach(start, offsets[c], c), dy + c);
     }
   }
 

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <array>
+#include <bit>
+
 #include "cpu/compare.h"
+#include "cpu/scratch.h"
 #include "cpu/vec.h"
 #include "cpu/winners.h"
 
@@ -34,6 +38,13 @@ MLX_POOLING_INLINE uint64_t others(Same same) {
 MLX_POOLING_INLINE Vec<float, 16> kept_where(Same same, Vec<float, 16> v) {
   return bits_as<Vec<float, 16>>(_mm512_maskz_mov_ps(same, bits_as<__m512>(v)));
 }
+
+// The lanes of such bits, next to each other.
+template <typename V>
+MLX_POOLING_INLINE V gathered(uint64_t lanes, V v) {
+  auto mask = static_cast<__mmask16>(lanes);
+  return bits_as<V>(_mm512_maskz_compress_epi32(mask, bits_as<__m512i>(v)));
+}
 #elif defined(__AVX2__)
 using Shorts = Vec<uint16_t, 8>;
 using Same = __m128i;
@@ -55,75 +66,173 @@ MLX_POOLING_INLINE uint64_t others(Same same) {
 MLX_POOLING_INLINE Vec<float, 8> kept_where(Same same, Vec<float, 8> v) {
   return kept<float, 8>(v, bits_as<Vec<int16_t, 8>>(same));
 }
+
+// For each set of lanes, their numbers as bytes.
+inline constexpr auto kNumbersOfLanes = [] {
+  std::array<int64_t, 256> numbers{};
+  for (unsigned lanes = 0; lanes < numbers.size(); ++lanes) {
+    int count = 0;
+    for (int64_t lane = 0; lane < 8; ++lane) {
+      if (lanes >> lane & 1) {
+        numbers[lanes] |= lane << (8 * count++);
+      }
+    }
+  }
+  return numbers;
+}();
+
+// The lanes of such bits, next to each other.
+template <typename V>
+MLX_POOLING_INLINE V gathered(uint64_t lanes, V v) {
+  auto numbers = bits_as<Vec<uint8_t, 8>>(kNumbersOfLanes[lanes]);
+  return bits_as<V>(
+      _mm256_permutevar8x32_epi32(bits_as<__m256i>(v), widened(numbers)));
+}
 #endif
 
-// The same U vectors of channels of windows along a row, one position apart.
-// Most have the winner of the window before: the cotangents of such a run are
-// added up before its winner gets the sum.
-template <typename T, typename Offset, int U>
+// Windows along a row, one position apart. Most have the winner of the window
+// before: the cotangents of such a run are added up before its winner gets the
+// sum. Nothing predicts which runs end with a window, so that they are listed.
+template <typename T, typename Offset>
 class WinnerRuns {
  public:
 #if defined(__AVX2__)
-  // Of windows for which winners_run().
-  explicit WinnerRuns(const RowOfTap& row)
+  // Of windows for which winners_run(), `stride` elements apart, of which it
+  // takes `channels`: enough for a vector, and 16 bits tell them apart.
+  WinnerRuns(
+      const RowOfTap& row, int64_t channels, int64_t stride, Scratch& scratch)
       : shift_(row.shift),
-        reciprocal_(broadcast<uint16_t, kLanes>(row.reciprocal)) {}
-
-  // Goes on to window w. The bits of the result are the channels whose run has
-  // ended before it; what ends before the first window has sum 0.
-  MLX_POOLING_INLINE uint64_t
-  next(int64_t w, const T* dy, const Offset* offsets) {
-    const auto position = broadcast<uint16_t, kLanes>(w);
-    uint64_t ended = 0;
-#pragma GCC unroll 4
-    for (int u = 0; u < U; ++u) {
-      auto share = load<kLanes>(dy + u * kLanes);
-      Shorts tap = resize<uint16_t, kLanes>(load<kLanes>(offsets + u * kLanes));
-      // A window further on, the same input is one tap less. A gap after each
-      // row of taps keeps the last of one from the first of the next.
-      Shorts row = upper_product(tap, reciprocal_) >> shift_;
-      Shorts winner = tap + row + position;
-      auto goes_on = same(winner, winners_[u]);
-      ended |= others(goes_on) << (u * kLanes);
-      keep(u);
-      sums_[u] = kept_where(goes_on, sums_[u]) + share;
-      winners_[u] = winner;
-      taps_[u] = tap;
-    }
-    return ended;
-  }
-
-  // Ends all runs.
-  void end() {
-    for (int u = 0; u < U; ++u) {
-      keep(u);
+        reciprocal_(broadcast<uint16_t, kLanes>(row.reciprocal)),
+        channels_(channels),
+        stride_(stride),
+        windows_(std::max<int64_t>(1, kMostListed / channels)),
+        winners_(scratch.take<uint16_t>(channels + kLanes)),
+        sums_(scratch.take<float>(channels + kLanes)),
+        listed_places_(scratch.take<uint32_t>(windows_ * channels)),
+        listed_sums_(scratch.take<float>(windows_ * channels)) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      lanes_[lane] = lane;
     }
   }
 
-  // Of a channel's run before the last next() or end(): which tap of its last
-  // window won, and the sum of the cotangents.
-  MLX_POOLING_INLINE uint16_t tap(int channel) const {
-    return last_taps_[channel];
+  // Runs of so many windows may be listed at a time.
+  int64_t windows() const {
+    return windows_;
   }
-  MLX_POOLING_INLINE float sum(int channel) const {
-    return last_sums_[channel];
+
+  void begin(int64_t w, const T* dy, const Offset* offsets) {
+    for_each_vector([&](int64_t slot, int64_t c, uint64_t) MLX_POOLING_LAMBDA {
+      store<kLanes>(winners_ + slot, winners(load_taps(offsets + c), w));
+      store<kLanes>(sums_ + slot, load<kLanes>(dy + c));
+    });
+  }
+
+  // Goes on to window w. Lists the runs that ended with the window before it,
+  // the index-th in this list, after those that are listed: how many are then.
+  MLX_POOLING_INLINE int64_t next(
+      int64_t w,
+      const T* dy,
+      const Offset* offsets,
+      int64_t index,
+      int64_t listed) {
+    for_each_vector(
+        [&](int64_t slot, int64_t c, uint64_t lanes) MLX_POOLING_LAMBDA {
+          fetch_ahead<64, 2>(dy + c);
+          if (c * sizeof(Offset) % 64 == 0) {
+            fetch_ahead<64, 2>(offsets + c);
+          }
+          auto winner = winners(load_taps(offsets + c), w);
+          auto goes_on = same(winner, load<kLanes>(winners_ + slot));
+          auto sums = load<kLanes>(sums_ + slot);
+          listed = list(
+              index, c, load_taps(offsets + c - stride_), sums,
+              others(goes_on) & lanes, listed);
+          store<kLanes>(
+              sums_ + slot, kept_where(goes_on, sums) + load<kLanes>(dy + c));
+          store<kLanes>(winners_ + slot, winner);
+        });
+    return listed;
+  }
+
+  // Lists all runs as ended with the window of these offsets.
+  MLX_POOLING_INLINE int64_t
+  end(const Offset* offsets, int64_t index, int64_t listed) const {
+    for_each_vector([&](int64_t slot, int64_t c, uint64_t lanes)
+                        MLX_POOLING_LAMBDA {
+                          listed = list(
+                              index, c, load_taps(offsets + c),
+                              load<kLanes>(sums_ + slot), lanes, listed);
+                        });
+    return listed;
+  }
+
+  // Of the i-th run that is listed: the sum of its cotangents, the tap that won
+  // in its last window, and the element of all in the list's windows.
+  MLX_POOLING_INLINE float sum(int64_t i) const {
+    return listed_sums_[i];
+  }
+  MLX_POOLING_INLINE uint16_t tap(int64_t i) const {
+    return listed_places_[i] & 0xffff;
+  }
+  MLX_POOLING_INLINE uint16_t element(int64_t i) const {
+    return listed_places_[i] >> 16;
   }
 
  private:
-  static constexpr int kLanes = kVectorBytes / sizeof(float);
+  static constexpr int kLanes = kFullLanes<float>;
+  static constexpr int64_t kMostListed = 2048; // stay in the first cache
 
-  MLX_POOLING_INLINE void keep(int u) {
-    store<kLanes>(last_sums_ + u * kLanes, sums_[u]);
-    store<kLanes>(last_taps_ + u * kLanes, taps_[u]);
+  // The last shares channels with the one before it if there are less: its own
+  // lanes are those of the bits. Each has a slot for what is kept of it.
+  template <typename F>
+  MLX_POOLING_INLINE void for_each_vector(F&& f) const {
+    constexpr auto kAll = (uint64_t{1} << kLanes) - 1;
+    int64_t c = 0;
+    for (; c + kLanes <= channels_; c += kLanes) {
+      f(c, c, kAll);
+    }
+    if (c < channels_) {
+      auto last = channels_ - kLanes;
+      f(c, last, kAll & kAll << (c - last));
+    }
+  }
+
+  MLX_POOLING_INLINE static Shorts load_taps(const Offset* offsets) {
+    return resize<uint16_t, kLanes>(load<kLanes>(offsets));
+  }
+
+  // A window further on, the same input is one tap less. A gap after each row
+  // of taps keeps the last of one from the first of the next.
+  MLX_POOLING_INLINE Shorts winners(Shorts taps, int64_t w) const {
+    Shorts row = upper_product(taps, reciprocal_) >> shift_;
+    return taps + row + broadcast<uint16_t, kLanes>(w);
+  }
+
+  MLX_POOLING_INLINE int64_t list(
+      int64_t index,
+      int64_t c,
+      Shorts taps,
+      Vec<float, kLanes> sums,
+      uint64_t lanes,
+      int64_t listed) const {
+    auto first = broadcast<uint32_t, kLanes>(index * channels_ + c);
+    Vec<uint32_t, kLanes> places =
+        (first + lanes_) << 16 | resize<uint32_t, kLanes>(taps);
+    store<kLanes>(listed_places_ + listed, gathered(lanes, places));
+    store<kLanes>(listed_sums_ + listed, gathered(lanes, sums));
+    return listed + std::popcount(lanes);
   }
 
   uint16_t shift_;
   Shorts reciprocal_;
-  Shorts winners_[U] = {}; // unlike for any other input of the row
-  Shorts taps_[U] = {};
-  Vec<float, kLanes> sums_[U] = {};
-  alignas(64) float last_sums_[U * kLanes];
-  alignas(64) uint16_t last_taps_[U * kLanes];
+  Vec<uint32_t, kLanes> lanes_;
+  int64_t channels_;
+  int64_t stride_;
+  int64_t windows_;
+  uint16_t* winners_;
+  float* sums_;
+  uint32_t* listed_places_; // elements (the upper half) and taps
+  float* listed_sums_;
 #endif
 };
 
