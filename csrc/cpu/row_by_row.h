@@ -44,6 +44,7 @@ class RowByRow {
   using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
+  static constexpr int kVectorsInTurn = 2;
   static constexpr int64_t kPage = 4096; // bytes
   // Of a position: less takes longer to join than to read, except for sums,
   // which join in one operation.
@@ -117,7 +118,8 @@ class RowByRow {
   }
 
   // Asks for nothing ahead: hardware does that best itself where positions
-  // follow each other.
+  // follow each other, and each instruction loads what is close to what it
+  // loaded before.
   void join_in_turn(
       const LinkedRow& row,
       const Link& part,
@@ -130,7 +132,7 @@ class RowByRow {
     for (int64_t k = 0; k < part.count; ++k) {
       auto common = ends.reading(row, part.first + k * step);
       auto at = first + k * step * channels_ + channels.begin;
-      for_each(
+      for_each<kVectorsInTurn>(
           channels,
           [&]<int L, int U>(
               Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
@@ -183,7 +185,7 @@ class RowByRow {
     const auto ends = ends_; // where no store can change it
     auto common = ends.reading(row, part.first);
     auto ahead = this->ahead();
-    for_each(
+    for_each<kMostVectors>(
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           NanWatch<typename Op::Value, L, U> watch;
@@ -221,16 +223,23 @@ class RowByRow {
   }
 
   // No element twice, unlike for_each_lane: totals add up.
-  template <typename Visit>
+  template <int kMost, typename Visit>
   MLX_POOLING_INLINE static void for_each(Range channels, Visit visit) {
     int64_t c = 0;
-    if constexpr (kMostVectors == 8) {
+    if constexpr (kMost >= 8) {
       for (; c + 8 * kLanes <= channels.size(); c += 8 * kLanes) {
         visit(Lanes<kLanes>{}, Vectors<8>{}, c);
       }
     }
-    for (; c + 4 * kLanes <= channels.size(); c += 4 * kLanes) {
-      visit(Lanes<kLanes>{}, Vectors<4>{}, c);
+    if constexpr (kMost >= 4) {
+      for (; c + 4 * kLanes <= channels.size(); c += 4 * kLanes) {
+        visit(Lanes<kLanes>{}, Vectors<4>{}, c);
+      }
+    }
+    if constexpr (kMost >= 2) {
+      for (; c + 2 * kLanes <= channels.size(); c += 2 * kLanes) {
+        visit(Lanes<kLanes>{}, Vectors<2>{}, c);
+      }
     }
     for (; c + kLanes <= channels.size(); c += kLanes) {
       visit(Lanes<kLanes>{}, Vectors<1>{}, c);
