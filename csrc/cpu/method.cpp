@@ -120,8 +120,10 @@ constexpr int64_t kLeastFilled = 320;
 constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
-// Maxima of more channels are read in pieces by a walk.
+// Maxima of more channels are read in pieces by a walk, with AVX2 of half as
+// many, too: in windows of so many taps, that is what takes longest.
 constexpr int64_t kFewVectors = 8;
+constexpr double kLongWalk = 1024;
 
 double longest(const AxisLinks& links) {
   return static_cast<double>(links.longest);
@@ -352,9 +354,10 @@ Choice method_of_reduction(
   if (sweep < walk) {
     return {Method::sweep};
   }
-  bool has_many = reduction == Reduction::sum
-      ? channels >= kVector
-      : channels > kFewVectors * kVector;
+  auto few = kFewVectors * kVector;
+  bool has_many = reduction == Reduction::sum ? channels >= kVector
+      : taps(links) >= kLongWalk              ? channels >= few / 2
+                                              : channels > few;
   bool is_by_row = reduction != Reduction::gradient &&
       taps(links) >= kLargeWindow && has_many;
   return {is_by_row ? Method::row_by_row : Method::walk};

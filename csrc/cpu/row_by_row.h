@@ -43,8 +43,10 @@ class RowByRow {
  private:
   using Op = typename Ends::Op;
   static constexpr int kLanes = Op::kLanes;
-  static constexpr int kMostVectors = kVectorBytes == 64 ? 8 : 4;
-  static constexpr int kVectorsInTurn = 2;
+  static constexpr int kMostVectors =
+      kRegisters >= 8 * Op::kCellVectors ? 8 : 4;
+  // Of more channels: a line at least.
+  static constexpr int kFewVectors = kVectorBytes >= 32 ? 2 : 4;
   static constexpr int64_t kPage = 4096; // bytes
   // Of a position: less takes longer to join than to read, except for sums,
   // which join in one operation.
@@ -118,8 +120,7 @@ class RowByRow {
   }
 
   // Asks for nothing ahead: hardware does that best itself where positions
-  // follow each other, and each instruction loads what is close to what it
-  // loaded before.
+  // follow each other.
   void join_in_turn(
       const LinkedRow& row,
       const Link& part,
@@ -132,7 +133,7 @@ class RowByRow {
     for (int64_t k = 0; k < part.count; ++k) {
       auto common = ends.reading(row, part.first + k * step);
       auto at = first + k * step * channels_ + channels.begin;
-      for_each<kVectorsInTurn>(
+      for_each<kFewVectors>(
           channels,
           [&]<int L, int U>(
               Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
@@ -222,28 +223,27 @@ class RowByRow {
         });
   }
 
-  // No element twice, unlike for_each_lane: totals add up.
+  // No element twice, unlike for_each_lane: totals add up. What is not read at
+  // once is read in small pieces: hardware looks ahead for each instruction,
+  // whose loads should lie close to each other.
   template <int kMost, typename Visit>
-  MLX_POOLING_INLINE static void for_each(Range channels, Visit visit) {
+  MLX_POOLING_INLINE void for_each(Range channels, Visit visit) const {
     int64_t c = 0;
-    if constexpr (kMost >= 8) {
-      for (; c + 8 * kLanes <= channels.size(); c += 8 * kLanes) {
-        visit(Lanes<kLanes>{}, Vectors<8>{}, c);
+    auto in_blocks_of = [&]<int U>(Vectors<U>) MLX_POOLING_LAMBDA {
+      for (; c + U * kLanes <= channels.size(); c += U * kLanes) {
+        visit(Lanes<kLanes>{}, Vectors<U>{}, c);
+      }
+    };
+    if (are_read_at_once()) {
+      if constexpr (kMost >= 8) {
+        in_blocks_of(Vectors<8>{});
+      }
+      if constexpr (kMost >= 4) {
+        in_blocks_of(Vectors<4>{});
       }
     }
-    if constexpr (kMost >= 4) {
-      for (; c + 4 * kLanes <= channels.size(); c += 4 * kLanes) {
-        visit(Lanes<kLanes>{}, Vectors<4>{}, c);
-      }
-    }
-    if constexpr (kMost >= 2) {
-      for (; c + 2 * kLanes <= channels.size(); c += 2 * kLanes) {
-        visit(Lanes<kLanes>{}, Vectors<2>{}, c);
-      }
-    }
-    for (; c + kLanes <= channels.size(); c += kLanes) {
-      visit(Lanes<kLanes>{}, Vectors<1>{}, c);
-    }
+    in_blocks_of(Vectors<kFewVectors>{});
+    in_blocks_of(Vectors<1>{});
     if constexpr (kLanes > 4) {
       for (; c + kLanes / 4 <= channels.size(); c += kLanes / 4) {
         visit(Lanes<kLanes / 4>{}, Vectors<1>{}, c);
