@@ -227,6 +227,20 @@ def test_columns_of_many_channels(window, dtype: mx.Dtype):
                 assert_rounded(avg_pool(x, g), expected, magnitude, taps)
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("channels", [600, 1100])
+def test_gradient_of_runs_of_many_channels(channels: int, dtype: mx.Dtype):
+    """So many that a few windows, or one, are all that is listed at a time."""
+    g = geometry((6, 21), (3, 9), 1, (1, 4))
+    case = Case(g, 2, channels, Data("ties", 1))
+    x, dy = case.input(dtype), case.more(case.output_shape, dtype)
+    indices = reference.max_pool(exact(x), g).indices
+    dx = vjp(lambda x: max_pool(x, g), x, dy)
+    expected = reference.scatter(exact(dy), indices, g.size)
+    magnitude = reference.scatter(np.abs(exact(dy)), indices, g.size)
+    assert_rounded(dx, expected, magnitude, case.taps)
+
+
 @EACH_WINDOW
 def test_gradient_of_the_maximum(window):
     g = geometry(*window)

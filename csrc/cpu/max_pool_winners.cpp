@@ -31,7 +31,7 @@ class HandOut {
     auto count = channels_.size();
     soon_ = positions_ahead(count * sizeof(float)) * task_.channels;
     // What is handed to inputs of other units is dropped at the end.
-    totals_ = scratch.take<A>((size_ + 1) * count);
+    totals_ = scratch.take<A>(size_ * count + std::max(count, kMostListed));
     std::fill_n(totals_, size_ * count, A{0});
     auto& taps = task_.winners->taps;
     reaches_ = scratch.take<int64_t>(taps.size());
@@ -56,9 +56,9 @@ class HandOut {
       const Tiling::Unit& unit, int axis, Range outputs, Scratch& scratch) {
     if constexpr (kHasRuns && std::is_same_v<A, float> && sizeof(Offset) < 4) {
       auto& row_of_tap = task_.winners->row_of_tap;
-      auto count = channels_.size();
-      if (row_of_tap && count >= kFullLanes<float> && count <= 1 << 16) {
-        WinnerRuns<T, Offset> runs(*row_of_tap, count, task_.channels, scratch);
+      using Runs = WinnerRuns<T, Offset>;
+      if (row_of_tap && Runs::are_of(task_.channels)) {
+        const Runs runs(*row_of_tap, channels_.size(), task_.channels, scratch);
         return for_each_row(unit, axis, outputs, [&](const Row& row) {
           hand_out_runs(row, runs);
         });
@@ -68,9 +68,9 @@ class HandOut {
         unit, axis, outputs, [&](const Row& row) { hand_out_row(row); });
   }
 
-  template <typename F>
-  void
-  for_each_row(const Tiling::Unit& unit, int axis, Range outputs, F&& f) const {
+  template <typename Visit>
+  void for_each_row(
+      const Tiling::Unit& unit, int axis, Range outputs, Visit visit) const {
     auto& [depth, height, width] = task_.links.axes;
     auto of = [&](int i) {
       return i == axis ? outputs : Range{0, task_.links.axes[i].other_size};
@@ -89,10 +89,9 @@ class HandOut {
         auto o = (unit.sample * depth.other_size + d) * height.other_size + h;
         auto start =
             (starts[0][d] * height.size() + starts[1][h]) * width.size();
-        Row row{
-            of(2), row_is_within ? all_within[2] : Range{0, 0},
-            o * width.other_size, start - begin_};
-        f(row);
+        visit(
+            Row{of(2), row_is_within ? all_within[2] : Range{0, 0},
+                o * width.other_size, start - begin_});
       }
     }
   }
@@ -110,7 +109,8 @@ class HandOut {
   }
 
   template <typename Runs>
-  [[gnu::noinline]] void hand_out_runs(const Row& row, Runs runs) {
+  void hand_out_runs(const Row& row, const Runs& of_unit) {
+    const auto runs = of_unit; // where no store can change it
     const auto [begin, end] = row.windows;
     auto at = [&](int64_t w) {
       return (row.position + w) * task_.channels + channels_.begin;
@@ -125,22 +125,22 @@ class HandOut {
                                      : end;
       auto last = std::min({stop, end, first + runs.windows()});
       int64_t listed = 0;
-      for (auto w = first; w < last; ++w) {
-        auto next = w + 1;
-        listed = next < end
-            ? runs.next(
-                  next, dy + at(next), offsets + at(next), w - first, listed)
-            : runs.end(offsets + at(w), w - first, listed);
+      for (auto w = first + 1; w < std::min(last + 1, end); ++w) {
+        listed =
+            runs.next(w, dy + at(w), offsets + at(w), w - 1 - first, listed);
+      }
+      if (last == end) {
+        listed = runs.end(offsets + at(end - 1), end - 1 - first, listed);
       }
       hand_out_listed(runs, listed, first + row.start, is_within);
       first = last;
     }
   }
 
-  // The runs that are listed of windows of which the first starts there.
+  // The runs that are listed, of windows the first of which starts there.
   template <typename Runs>
-  void
-  hand_out_listed(Runs runs, int64_t listed, int64_t start, bool all_within) {
+  MLX_POOLING_INLINE void hand_out_listed(
+      const Runs& runs, int64_t listed, int64_t start, bool all_within) {
     start += task_.winners->starts[2][0];
     if (all_within) {
       const auto* reaches = reaches_;
@@ -155,15 +155,16 @@ class HandOut {
     }
   }
 
-  // From totals_ to where an element of windows has its tap, of which the first
-  // starts there, or to what is dropped.
+  // From totals_ to where a tap of an element lies, which is counted from the
+  // window that starts there; or to what is dropped, not all of it to one
+  // place, where each would wait for the one before.
   MLX_POOLING_INLINE uint64_t
   reach(int64_t start, uint64_t tap, int64_t element) const {
     uint64_t none = task_.winners->taps.size() - 1;
     uint64_t outside = size_ * channels_.size();
     uint64_t reach =
         start * channels_.size() + reaches_[std::min(tap, none)] + element;
-    return std::min(reach, outside);
+    return std::min(reach, outside + element);
   }
 
   // Of a window whose winners are all inputs of this unit.

@@ -120,8 +120,8 @@ constexpr int64_t kLeastFilled = 320;
 constexpr int64_t kMostColumns = 5;
 // Sums of so many taps lose precision as one chain.
 constexpr double kLargeWindow = 16;
-// Maxima of more channels are read in pieces by a walk, with AVX2 of half as
-// many, too: in windows of so many taps, that is what takes longest.
+// Maxima of more channels are read in pieces by a walk, and half as many no
+// faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
 constexpr double kLongWalk = 1024;
 

@@ -45,7 +45,7 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors =
       kRegisters >= 8 * Op::kCellVectors ? 8 : 4;
-  // Of more channels: a line at least.
+  // Of what is not read at once.
   static constexpr int kFewVectors = kVectorBytes >= 32 ? 2 : 4;
   static constexpr int64_t kPage = 4096; // bytes
   // Of a position: less takes longer to join than to read, except for sums,
@@ -81,9 +81,9 @@ class RowByRow {
   // than a page, or is read at once. Of others so far that hardware, which
   // loses track at the end of a page, does not ask for it itself.
   uintptr_t ahead() const {
-    constexpr int64_t kBlock = kMostVectors * kVectorBytes;
+    constexpr int64_t kAtOnce = kMostVectors * kVectorBytes;
     auto position = position_bytes();
-    return position > kBlock && position <= kPage ? kPage : kBlock;
+    return position > kAtOnce && position <= kPage ? kPage : kAtOnce;
   }
 
   void reduce(
@@ -238,7 +238,7 @@ class RowByRow {
       if constexpr (kMost >= 8) {
         in_blocks_of(Vectors<8>{});
       }
-      if constexpr (kMost >= 4) {
+      if constexpr (kMost >= 4 && kFewVectors < 4) {
         in_blocks_of(Vectors<4>{});
       }
     }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "cpu/compare.h"
+#include "cpu/dispatch.h"
 #include "cpu/scratch.h"
 #include "cpu/vec.h"
 #include "cpu/winners.h"
@@ -39,7 +40,7 @@ MLX_POOLING_INLINE Vec<float, 16> kept_where(Same same, Vec<float, 16> v) {
   return bits_as<Vec<float, 16>>(_mm512_maskz_mov_ps(same, bits_as<__m512>(v)));
 }
 
-// The lanes of such bits, next to each other.
+// The lanes that a set has bits for, next to each other.
 template <typename V>
 MLX_POOLING_INLINE V gathered(uint64_t lanes, V v) {
   auto mask = static_cast<__mmask16>(lanes);
@@ -81,7 +82,7 @@ inline constexpr auto kNumbersOfLanes = [] {
   return numbers;
 }();
 
-// The lanes of such bits, next to each other.
+// The lanes that a set has bits for, next to each other.
 template <typename V>
 MLX_POOLING_INLINE V gathered(uint64_t lanes, V v) {
   auto numbers = bits_as<Vec<uint8_t, 8>>(kNumbersOfLanes[lanes]);
@@ -90,6 +91,10 @@ MLX_POOLING_INLINE V gathered(uint64_t lanes, V v) {
 }
 #endif
 
+// As many runs at a time as stay in the first level of cache, unless one
+// window's may be more.
+inline constexpr int64_t kMostListed = 2048;
+
 // Windows along a row, one position apart. Most have the winner of the window
 // before: the cotangents of such a run are added up before its winner gets the
 // sum. Nothing predicts which runs end with a window, so that they are listed.
@@ -97,8 +102,13 @@ template <typename T, typename Offset>
 class WinnerRuns {
  public:
 #if defined(__AVX2__)
+  // Whether so many fill a vector, and 16 bits tell them apart.
+  static bool are_of(int64_t channels) {
+    return channels >= kLanes && channels <= 1 << 16;
+  }
+
   // Of windows for which winners_run(), `stride` elements apart, of which it
-  // takes `channels`: enough for a vector, and 16 bits tell them apart.
+  // takes `channels`.
   WinnerRuns(
       const RowOfTap& row, int64_t channels, int64_t stride, Scratch& scratch)
       : shift_(row.shift),
@@ -120,27 +130,27 @@ class WinnerRuns {
     return windows_;
   }
 
-  void begin(int64_t w, const T* dy, const Offset* offsets) {
+  MLX_POOLING_INLINE void
+  begin(int64_t w, const T* dy, const Offset* offsets) const {
     for_each_vector([&](int64_t slot, int64_t c, uint64_t) MLX_POOLING_LAMBDA {
       store<kLanes>(winners_ + slot, winners(load_taps(offsets + c), w));
       store<kLanes>(sums_ + slot, load<kLanes>(dy + c));
     });
   }
 
-  // Goes on to window w. Lists the runs that ended with the window before it,
-  // the index-th in this list, after those that are listed: how many are then.
+  // Goes on to window w, and lists the runs that ended with the one before,
+  // which is the index-th of the list's windows. Returns how many are listed
+  // then.
   MLX_POOLING_INLINE int64_t next(
       int64_t w,
       const T* dy,
       const Offset* offsets,
       int64_t index,
-      int64_t listed) {
+      int64_t listed) const {
     for_each_vector(
         [&](int64_t slot, int64_t c, uint64_t lanes) MLX_POOLING_LAMBDA {
-          fetch_ahead<64, 2>(dy + c);
-          if (c * sizeof(Offset) % 64 == 0) {
-            fetch_ahead<64, 2>(offsets + c);
-          }
+          fetch(dy, c);
+          fetch(offsets, c);
           auto winner = winners(load_taps(offsets + c), w);
           auto goes_on = same(winner, load<kLanes>(winners_ + slot));
           auto sums = load<kLanes>(sums_ + slot);
@@ -157,17 +167,17 @@ class WinnerRuns {
   // Lists all runs as ended with the window of these offsets.
   MLX_POOLING_INLINE int64_t
   end(const Offset* offsets, int64_t index, int64_t listed) const {
-    for_each_vector([&](int64_t slot, int64_t c, uint64_t lanes)
-                        MLX_POOLING_LAMBDA {
-                          listed = list(
-                              index, c, load_taps(offsets + c),
-                              load<kLanes>(sums_ + slot), lanes, listed);
-                        });
+    auto end = [&](int64_t slot, int64_t c, uint64_t lanes) MLX_POOLING_LAMBDA {
+      auto sums = load<kLanes>(sums_ + slot);
+      listed = list(index, c, load_taps(offsets + c), sums, lanes, listed);
+    };
+    for_each_vector(end);
     return listed;
   }
 
   // Of the i-th run that is listed: the sum of its cotangents, the tap that won
-  // in its last window, and the element of all in the list's windows.
+  // in its last window, and its number among the elements of the list's
+  // windows.
   MLX_POOLING_INLINE float sum(int64_t i) const {
     return listed_sums_[i];
   }
@@ -180,20 +190,29 @@ class WinnerRuns {
 
  private:
   static constexpr int kLanes = kFullLanes<float>;
-  static constexpr int64_t kMostListed = 2048; // stay in the first cache
 
   // The last shares channels with the one before it if there are less: its own
   // lanes are those of the bits. Each has a slot for what is kept of it.
-  template <typename F>
-  MLX_POOLING_INLINE void for_each_vector(F&& f) const {
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each_vector(Visit visit) const {
     constexpr auto kAll = (uint64_t{1} << kLanes) - 1;
     int64_t c = 0;
     for (; c + kLanes <= channels_; c += kLanes) {
-      f(c, c, kAll);
+      visit(c, c, kAll);
     }
     if (c < channels_) {
       auto last = channels_ - kLanes;
-      f(c, last, kAll & kAll << (c - last));
+      visit(c, last, kAll & kAll << (c - last));
+    }
+  }
+
+  // The same channels of a later window, each line once.
+  template <typename V>
+  MLX_POOLING_INLINE void fetch(const V* values, int64_t c) const {
+    constexpr int64_t kSize = sizeof(V);
+    if (c * kSize % 64 == 0) {
+      auto ahead = positions_ahead(channels_ * kSize) * stride_ * kSize;
+      fetch_ahead<64, 2>(values + c, ahead);
     }
   }
 
