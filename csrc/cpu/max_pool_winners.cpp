@@ -120,20 +120,21 @@ class HandOut {
     runs.begin(begin, dy + at(begin), offsets + at(begin));
     for (auto first = begin; first < end;) {
       bool is_within = row.within.contains(first);
-      auto stop = is_within          ? row.within.end
+      auto border = is_within        ? row.within.end
           : first < row.within.begin ? row.within.begin
                                      : end;
-      auto last = std::min({stop, end, first + runs.windows()});
+      auto stop = std::min({border, end, first + runs.windows()});
       int64_t listed = 0;
-      for (auto w = first + 1; w < std::min(last + 1, end); ++w) {
+      for (auto w = first + 1; w < std::min(stop + 1, end); ++w) {
         listed =
             runs.next(w, dy + at(w), offsets + at(w), w - 1 - first, listed);
       }
-      if (last == end) {
+      if (stop == end) {
         listed = runs.end(offsets + at(end - 1), end - 1 - first, listed);
       }
-      hand_out_listed(runs, listed, first + row.start, is_within);
-      first = last;
+      auto start = row.start + task_.winners->starts[2][first];
+      hand_out_listed(runs, listed, start, is_within);
+      first = stop;
     }
   }
 
@@ -141,7 +142,6 @@ class HandOut {
   template <typename Runs>
   MLX_POOLING_INLINE void hand_out_listed(
       const Runs& runs, int64_t listed, int64_t start, bool all_within) {
-    start += task_.winners->starts[2][0];
     if (all_within) {
       const auto* reaches = reaches_;
       auto* totals = totals_ + start * channels_.size();
@@ -174,19 +174,18 @@ class HandOut {
     const auto* reaches = reaches_;
     auto count = channels_.size();
     auto* totals = totals_ + start * count;
-    fetch(dy, count, soon_);
-    fetch(offsets, count, soon_);
+    fetch(dy);
+    fetch(offsets);
     for (int64_t c = 0; c < count; ++c) {
       add(totals + reaches[offsets[c]] + c, dy + c);
     }
   }
 
-  // As many values that lie `soon` further.
+  // The same channels of a later window.
   template <typename V>
-  MLX_POOLING_INLINE static void
-  fetch(const V* values, int64_t count, int64_t soon) {
-    for (int64_t c = 0; c < count; c += 64 / sizeof(V)) {
-      fetch_ahead<64>(values + c, soon * sizeof(V));
+  MLX_POOLING_INLINE void fetch(const V* values) const {
+    for (int64_t c = 0; c < channels_.size(); c += 64 / sizeof(V)) {
+      fetch_ahead<64>(values + c, soon_ * sizeof(V));
     }
   }
 
@@ -225,7 +224,7 @@ class HandOut {
   int64_t begin_; // inputs of this unit, as positions in their sample
   int64_t size_;
   A* totals_;
-  int64_t soon_;     // elements
+  int64_t soon_;     // elements to a window that is asked for ahead
   int64_t* reaches_; // from a window's start to its taps, in elements
 };
 

@@ -121,7 +121,7 @@ class WinnerRuns {
         listed_places_(scratch.take<uint32_t>(windows_ * channels)),
         listed_sums_(scratch.take<float>(windows_ * channels)) {
     for (int lane = 0; lane < kLanes; ++lane) {
-      lanes_[lane] = lane;
+      lane_numbers_[lane] = lane;
     }
   }
 
@@ -236,7 +236,7 @@ class WinnerRuns {
       int64_t listed) const {
     auto first = broadcast<uint32_t, kLanes>(index * channels_ + c);
     Vec<uint32_t, kLanes> places =
-        (first + lanes_) << 16 | resize<uint32_t, kLanes>(taps);
+        (first + lane_numbers_) << 16 | resize<uint32_t, kLanes>(taps);
     store<kLanes>(listed_places_ + listed, gathered(lanes, places));
     store<kLanes>(listed_sums_ + listed, gathered(lanes, sums));
     return listed + std::popcount(lanes);
@@ -244,7 +244,7 @@ class WinnerRuns {
 
   uint16_t shift_;
   Shorts reciprocal_;
-  Vec<uint32_t, kLanes> lanes_;
+  Vec<uint32_t, kLanes> lane_numbers_;
   int64_t channels_;
   int64_t stride_;
   int64_t windows_;
