@@ -22,10 +22,11 @@ template <typename From, typename To, typename Index, int V, int TW>
     Cover<Index> by_input = by_w;
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
-      const bool covered = tap_of(along_w, by_input) >= 0;
-      MLX_POOLING_UNROLL
-      for (int i = 0; i < V; ++i) {
-        total[t][i] += covered ? A(cotangent.v[i]) * share : A(0);
+      if (tap_of(along_w, by_input) >= 0) {
+        MLX_POOLING_UNROLL
+        for (int i = 0; i < V; ++i) {
+          total[t][i] += A(cotangent.v[i]) * share;
+        }
       }
       by_input = of_next_input(along_w, by_input);
     }
@@ -37,12 +38,10 @@ template <typename From, typename To, typename Index, int V, int TW>
   device To* own = dx + own_element(p.x, at);
   MLX_POOLING_UNROLL
   for (int t = 0; t < TW; ++t) {
-    MLX_POOLING_UNROLL
-    for (int i = 0; i < V; ++i) {
-      total[t][i] /= divisor;
-    }
     if (has_column(p, at, t)) {
-      store<V>(own + neighbour<Index>(p.x, 0, t), rounded<To, V>(total[t]));
+      store<V>(
+          own + neighbour<Index>(p.x, 0, t),
+          quotients<To, V>(total[t], divisor));
     }
   }
 }

@@ -44,10 +44,11 @@ template <typename T, typename Index, int V, int TW>
     Cover<Index> by_input = by_w;
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
-      const bool covered = tap_of(along_w, by_input) >= 0;
-      MLX_POOLING_UNROLL
-      for (int i = 0; i < V; ++i) {
-        total[t][i] += covered ? column[i] * share_w : A(0);
+      if (tap_of(along_w, by_input) >= 0) {
+        MLX_POOLING_UNROLL
+        for (int i = 0; i < V; ++i) {
+          total[t][i] += column[i] * share_w;
+        }
       }
       by_input = of_next_input(along_w, by_input);
     }
@@ -57,12 +58,10 @@ template <typename T, typename Index, int V, int TW>
   device T* own = dx + own_element(p.x, at);
   MLX_POOLING_UNROLL
   for (int t = 0; t < TW; ++t) {
-    MLX_POOLING_UNROLL
-    for (int i = 0; i < V; ++i) {
-      total[t][i] /= common_divisor(p);
-    }
     if (has_column(p, at, t)) {
-      store<V>(own + neighbour<Index>(p.x, 0, t), rounded<T, V>(total[t]));
+      store<V>(
+          own + neighbour<Index>(p.x, 0, t),
+          quotients<T, V>(total[t], common_divisor(p)));
     }
   }
 }

@@ -63,7 +63,7 @@ template <typename T, typename Index, int R, int V, int C, int TW, int WINDOWS>
   T sums[TW * C];
   MLX_POOLING_UNROLL
   for (int i = 0; i < TW * C; ++i) {
-    sums[i] = T(total[i] / common_divisor(p));
+    sums[i] = quotient<T>(total[i], common_divisor(p));
   }
   store_run<V, TW * C>(
       dx + own_element(p.x, at), sums, own_columns<TW>(p, at) * C);

@@ -40,10 +40,12 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         MLX_POOLING_UNROLL
         for (int t = 0; t < TW; ++t) {
           const Index kw = tap_of(along_w, by_input);
-          MLX_POOLING_UNROLL
-          for (int i = 0; i < V; ++i) {
-            const bool won = kw >= 0 && uint(winner.v[i]) == tap_row + uint(kw);
-            total[t][i] += won ? A(cotangent.v[i]) : A(0);
+          if (kw >= 0) {
+            MLX_POOLING_UNROLL
+            for (int i = 0; i < V; ++i) {
+              const bool won = uint(winner.v[i]) == tap_row + uint(kw);
+              total[t][i] += won ? A(cotangent.v[i]) : A(0);
+            }
           }
           by_input = of_next_input(along_w, by_input);
         }

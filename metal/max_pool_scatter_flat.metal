@@ -55,11 +55,12 @@ template <
         MLX_POOLING_UNROLL
         for (int t = 0; t < TW; ++t) {
           const Index kw = tap_of(along_w, by_input);
-          MLX_POOLING_UNROLL
-          for (int c = 0; c < C; ++c) {
-            const bool won =
-                kw >= 0 && uint(winners[w * C + c]) == tap_row + uint(kw);
-            total[t * C + c] += won ? A(cotangents[w * C + c]) : A(0);
+          if (kw >= 0) {
+            MLX_POOLING_UNROLL
+            for (int c = 0; c < C; ++c) {
+              const bool won = uint(winners[w * C + c]) == tap_row + uint(kw);
+              total[t * C + c] += won ? A(cotangents[w * C + c]) : A(0);
+            }
           }
           by_input = of_next_input(along_w, by_input);
         }

@@ -46,11 +46,12 @@ template <
       const uint tap = uint(winner.v[i]);
       const uint row = tap / uint(kernel_w);
       const uint column = tap - row * uint(kernel_w);
-      const Index won = Index(column) * dilation_w - distance;
       const bool has_winner = winner.v[i] != Offset(~Offset(0));
+      const Index won =
+          has_winner ? Index(column) * dilation_w - distance : Index(-1);
       MLX_POOLING_UNROLL
       for (int t = 0; t < TW; ++t) {
-        const bool is_own = has_winner && won == t;
+        const bool is_own = won == t;
         total[t][i] += is_own ? A(cotangent.v[i]) : A(0);
         row_tap[t][i] = is_own ? row : row_tap[t][i];
       }
