@@ -40,12 +40,16 @@ T blank(constant PoolParams& p) {
 }
 
 template <int V, typename T, typename A>
-void add_column(constant PoolParams& p, thread A* total, const device T* from) {
-  const Pack<T, V> v = load<V>(from);
+void add_pack(constant PoolParams& p, thread A* total, Pack<T, V> elements) {
   MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
-    total[i] += term<A>(p, v.v[i]);
+    total[i] += term<A>(p, elements.v[i]);
   }
+}
+
+template <int V, typename T, typename A>
+void add_column(constant PoolParams& p, thread A* total, const device T* from) {
+  add_pack<V>(p, total, load<V>(from));
 }
 
 // What a window's sum is divided by, from the taps it counts. Of a norm, that

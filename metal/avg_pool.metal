@@ -1,8 +1,29 @@
 #include "average.h"
 #include "windows.h"
 
+// Adds a row to its TW windows.
+template <typename T, typename A, typename Index, int V, int TW>
+void add_row(
+    thread A (*sums)[V],
+    const device T* from,
+    constant PoolParams& p,
+    WindowTile<Index> tile,
+    Index kd,
+    Index row) {
+  const Axis<Index> along_w = axis_w<Index>(p);
+  for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
+    const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, row, j));
+    MLX_POOLING_UNROLL
+    for (int t = 0; t < TW; ++t) {
+      if (tap_in_tile(along_w, j, t) >= 0) {
+        add_pack<V>(p, sums[t], v);
+      }
+    }
+  }
+}
+
 // A thread computes TH x TW neighbouring outputs for V channels, summing each
-// input column over the windows' rows once, as max_pool does.
+// input row over the windows' columns once, as max_pool does.
 template <typename T, typename Index, int V, int TH, int TW>
 [[kernel]] void avg_pool(
     const device T* x [[buffer(0)]],
@@ -17,29 +38,20 @@ template <typename T, typename Index, int V, int TH, int TW>
   const device T* from = x + tile.first;
 
   A total[TH][TW][V] = {};
-  for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
-    A column[TH][V] = {};
+  for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
+    A row[TW][V] = {};
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
-      for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
-        const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, r, j));
-        MLX_POOLING_UNROLL
-        for (int u = 0; u < TH; ++u) {
-          const Index kh = tap_in_tile(along_h, r, u);
-          MLX_POOLING_UNROLL
-          for (int i = 0; i < V; ++i) {
-            column[u][i] += kh >= 0 ? term<A>(p, v.v[i]) : A(0);
-          }
-        }
-      }
+      add_row<T, A, Index, V, TW>(row, from, p, tile, kd, r);
     }
     MLX_POOLING_UNROLL
-    for (int t = 0; t < TW; ++t) {
-      const Index kw = tap_in_tile(along_w, j, t);
-      MLX_POOLING_UNROLL
-      for (int u = 0; u < TH; ++u) {
+    for (int u = 0; u < TH; ++u) {
+      if (tap_in_tile(along_h, r, u) >= 0) {
         MLX_POOLING_UNROLL
-        for (int i = 0; i < V; ++i) {
-          total[u][t][i] += kw >= 0 ? column[u][i] : A(0);
+        for (int t = 0; t < TW; ++t) {
+          MLX_POOLING_UNROLL
+          for (int i = 0; i < V; ++i) {
+            total[u][t][i] += row[t][i];
+          }
         }
       }
     }

@@ -1,6 +1,26 @@
 #include "average.h"
 #include "lanes.h"
 
+// Adds the next N taps of a lane.
+template <int N, int V, typename From, typename A, typename Index>
+void add_taps(
+    constant PoolParams& p,
+    thread A* total,
+    const device From* from,
+    Walk<Index> walk,
+    thread Tap<Index>& tap) {
+  Pack<From, V> v[N];
+  MLX_POOLING_UNROLL
+  for (int a = 0; a < N; ++a) {
+    v[a] = load<V>(from + tap_element(p, walk.window, tap));
+    tap = advanced(tap, walk.step, walk.count);
+  }
+  MLX_POOLING_UNROLL
+  for (int a = 0; a < N; ++a) {
+    add_pack<V>(p, total, v[a]);
+  }
+}
+
 // avg_pool of few outputs: L lanes share the taps of one, for V channels. They
 // read x or, of several launches the last, the sums of each slice.
 template <typename From, typename To, typename Index, int V, int L>
@@ -23,9 +43,12 @@ template <typename From, typename To, typename Index, int V, int L>
     const Walk<Index> walk = own_walk<Index, L>(p, own);
     const device From* from = x + walk.window.first;
     Tap<Index> tap = tap_number<Index>(walk.taps.first, walk.count);
-    for (Index n = walk.taps.first; n < walk.taps.last; n += L) {
-      add_column<V>(p, total, from + tap_element(p, walk.window, tap));
-      tap = advanced(tap, walk.step, walk.count);
+    Index n = walk.taps.first;
+    for (; has_taps<Index, L>(walk, n, kLoadsAhead); n += kLoadsAhead * L) {
+      add_taps<kLoadsAhead, V>(p, total, from, walk, tap);
+    }
+    for (; has_taps<Index, L>(walk, n, 1); n += L) {
+      add_taps<1, V>(p, total, from, walk, tap);
     }
   }
 

@@ -31,52 +31,87 @@ bool beats(T v, T best) {
   return minimum ? v < best : v > best;
 }
 
-// Whether tap `tap` of value v takes over from `best`: one that beats it, the
-// first of equal ones, or the last NaN. `best_tap` starts as the largest
-// number, so that a window of -inf gets its first valid tap.
+// The largest number, of no tap.
+template <typename Tap>
+bool is_none(Tap tap) {
+  return tap == Tap(~Tap(0));
+}
+
+// Of taps that come one after the other: the first of equal ones stays, the
+// last NaN takes over.
 template <typename T>
-bool wins(T v, uint tap, T best, uint best_tap) {
+bool takes_over(T v, T best) {
+  return beats(v, best) || is_nan(v);
+}
+
+// How the taps that a thread compares follow each other.
+enum Order { kForward, kBackward, kAnyOrder };
+
+// Whether tap `tap` of value v takes over from `best`. `best_tap` starts as the
+// largest number, so that a window of -inf gets its first valid tap.
+template <Order order, typename T, typename Tap>
+bool wins(T v, Tap tap, T best, Tap best_tap) {
   if (!with_offsets) {
-    return beats(v, best) || is_nan(v);
+    return takes_over(v, best);
+  }
+  if (order == kForward) {
+    return takes_over(v, best) || is_none(best_tap);
+  }
+  if (order == kBackward) {
+    return !(beats(best, v) || is_nan(best));
   }
   return beats(v, best) || (v == best && tap < best_tap) ||
       (is_nan(v) && (!is_nan(best) || tap > best_tap));
 }
 
-template <typename T, int V>
-struct Best {
-  T value[V];
-  uint tap[V];
+// Taps in as few bits as their offsets: 16 take half a register.
+template <typename Offset>
+struct TapNumber {
+  using type = ushort;
+};
+template <>
+struct TapNumber<uint> {
+  using type = uint;
 };
 
-template <typename T, int V>
-Best<T, V> no_best() {
-  Best<T, V> best;
+template <typename T, int V, typename Tap = uint>
+struct Best {
+  T value[V];
+  Tap tap[V];
+};
+
+template <typename T, int V, typename Tap = uint>
+Best<T, V, Tap> no_best() {
+  Best<T, V, Tap> best;
   MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     best.value[i] = least<T>();
-    best.tap[i] = ~0u;
+    best.tap[i] = Tap(~Tap(0));
   }
   return best;
 }
 
-template <typename T, int V>
-void take(thread Best<T, V>& best, int i, T value, uint tap) {
-  if (wins(value, tap, best.value[i], best.tap[i])) {
+// Lets a tap behind all others in, if it is better. Where none is better than
+// `least`, none is taken.
+template <typename T, int V, typename Tap>
+void take_next(thread Best<T, V, Tap>& best, int i, T value, Tap tap) {
+  if (takes_over(value, best.value[i])) {
     best.value[i] = value;
     best.tap[i] = tap;
   }
 }
 
-// The tap in column kw of a row of so many that is number `tap_row`, ~0u where
-// it has none.
-inline uint tap_in_row(uint tap_row, uint taps, uint kw) {
-  return tap_row == ~0u ? ~0u : tap_row * taps + kw;
+template <Order order, typename T, int V, typename Tap>
+void take(thread Best<T, V, Tap>& best, int i, T value, Tap tap) {
+  if (wins<order>(value, tap, best.value[i], best.tap[i])) {
+    best.value[i] = value;
+    best.tap[i] = tap;
+  }
 }
 
 // Lets a column into `best`. Where another pass left x, `taps` holds the tap
 // of each element; it counts from first_tap.
-template <int V, typename T, typename Offset, typename Index>
+template <Order order, int V, typename T, typename Offset, typename Index>
 void take_column(
     thread Best<T, V>& best,
     const device T* x,
@@ -91,6 +126,6 @@ void take_column(
   MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     const bool has_none = with_taps && own.v[i] == Offset(~Offset(0));
-    take(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));
+    take<order>(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));
   }
 }

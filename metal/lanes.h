@@ -123,6 +123,15 @@ Index tap_element(
       window.columns.first + tap.column);
 }
 
+// Loads of a lane that are under way at a time.
+enum { kLoadsAhead = 4 };
+
+// Whether a lane has so many taps from number `n` on.
+template <typename Index, int L>
+bool has_taps(Walk<Index> walk, Index n, int count) {
+  return walk.taps.last - n > (count - 1) * L;
+}
+
 // The number of a tap in its whole window.
 template <typename Index>
 uint window_number(

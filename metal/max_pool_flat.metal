@@ -3,9 +3,9 @@
 #include "windows.h"
 
 // Lets the taps of one row of TW windows into `best`.
-template <int C, int TW, int K, int S, int D, typename T>
-void take_row(
-    thread Best<T, TW * C>& best,
+template <int C, int TW, int K, int S, int D, typename T, typename Tap>
+void take_run(
+    thread Best<T, TW * C, Tap>& best,
     const thread T* run,
     Range<int> columns,
     uint tap_row) {
@@ -18,7 +18,8 @@ void take_row(
       MLX_POOLING_UNROLL
       for (int c = 0; c < C; ++c) {
         if (is_tap) {
-          take(best, t * C + c, run[column * C + c], tap_row + uint(kw));
+          take<kForward>(
+              best, t * C + c, run[column * C + c], Tap(tap_row + uint(kw)));
         }
       }
     }
@@ -44,6 +45,7 @@ template <
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
+  using Tap = typename TapNumber<Offset>::type;
   const Axis<Index> along_h = axis_h<Index>(p);
   const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
@@ -54,10 +56,10 @@ template <
   const Range<int> columns = tile.columns;
   const device T* from = x + tile.windows.first;
 
-  Best<T, TW * C> best[TH];
+  Best<T, TW * C, Tap> best[TH];
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
-    best[u] = no_best<T, TW * C>();
+    best[u] = no_best<T, TW * C, Tap>();
   }
   T run[N] = {};
   for (Index kd = taps_d.first; kd < taps_d.last; ++kd) {
@@ -71,7 +73,7 @@ template <
         const uint tap_row =
             (uint(kd) * uint(along_h.taps) + uint(kh)) * uint(K);
         if (kh >= 0) {
-          take_row<C, TW, K, S, D>(best[u], run, columns, tap_row);
+          take_run<C, TW, K, S, D>(best[u], run, columns, tap_row);
         }
       }
     }

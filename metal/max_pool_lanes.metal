@@ -1,6 +1,31 @@
 #include "best.h"
 #include "lanes.h"
 
+// Takes the next N taps of a lane.
+template <int N, typename T, int V, typename Index>
+void take_taps(
+    constant PoolParams& p,
+    thread Best<T, V>& best,
+    const device T* from,
+    Walk<Index> walk,
+    thread Tap<Index>& tap) {
+  Pack<T, V> v[N];
+  uint number[N];
+  MLX_POOLING_UNROLL
+  for (int a = 0; a < N; ++a) {
+    v[a] = load<V>(from + tap_element(p, walk.window, tap));
+    number[a] = window_number(p, walk.window, tap);
+    tap = advanced(tap, walk.step, walk.count);
+  }
+  MLX_POOLING_UNROLL
+  for (int a = 0; a < N; ++a) {
+    MLX_POOLING_UNROLL
+    for (int i = 0; i < V; ++i) {
+      take<kForward>(best, i, v[a].v[i], number[a]);
+    }
+  }
+}
+
 // max_pool of few outputs: L lanes share the taps of one, for V channels. They
 // read x or, of several launches the last, the best of each slice.
 template <typename T, typename Offset, typename Index, int V, int L>
@@ -20,17 +45,18 @@ template <typename T, typename Offset, typename Index, int V, int L>
     const device T* from = x + first;
     const device Offset* taps_from = with_taps ? taps + first : taps;
     for (Index slice = own.number; slice < slices; slice += L) {
-      take_column(best, from, taps_from, other_slice(p, slice), 0u);
+      take_column<kForward>(best, from, taps_from, other_slice(p, slice), 0u);
     }
   } else {
     const Walk<Index> walk = own_walk<Index, L>(p, own);
     const device T* from = x + walk.window.first;
     Tap<Index> tap = tap_number<Index>(walk.taps.first, walk.count);
-    for (Index n = walk.taps.first; n < walk.taps.last; n += L) {
-      take_column(
-          best, from, taps, tap_element(p, walk.window, tap),
-          window_number(p, walk.window, tap));
-      tap = advanced(tap, walk.step, walk.count);
+    Index n = walk.taps.first;
+    for (; has_taps<Index, L>(walk, n, kLoadsAhead); n += kLoadsAhead * L) {
+      take_taps<kLoadsAhead>(p, best, from, walk, tap);
+    }
+    for (; has_taps<Index, L>(walk, n, 1); n += L) {
+      take_taps<1>(p, best, from, walk, tap);
     }
   }
 
@@ -39,7 +65,7 @@ template <typename T, typename Offset, typename Index, int V, int L>
     MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
       const T value = shuffled(best.value[i], ushort(mask));
-      take(best, i, value, shuffled(best.tap[i], ushort(mask)));
+      take<kAnyOrder>(best, i, value, shuffled(best.tap[i], ushort(mask)));
     }
   }
   if (stores(own)) {

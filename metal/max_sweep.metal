@@ -1,7 +1,7 @@
 #include "best.h"
 #include "sweep.h"
 
-template <int V, typename T, typename Offset, typename Index>
+template <Order order, int V, typename T, typename Offset, typename Index>
 void take_swept(
     thread Best<T, V>& best,
     const device T* x,
@@ -10,7 +10,7 @@ void take_swept(
     Sweep<Index> sweep,
     Index column) {
   const uint column_taps = uint(p.column_taps);
-  take_column(
+  take_column<order>(
       best, x, taps, swept_element(p, sweep, column),
       uint(column) * column_taps);
 }
@@ -25,7 +25,7 @@ void take_before(
     Sweep<Index> sweep,
     Range<Index> columns) {
   for (Index j = columns.last - 1; j >= columns.first; --j) {
-    take_swept(best, x, taps, p, sweep, j);
+    take_swept<kBackward>(best, x, taps, p, sweep, j);
   }
 }
 
@@ -67,7 +67,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
       }
       const Range<Index> columns = columns_after<Index, TW>(sweep, t);
       for (Index j = columns.first; j < columns.last; ++j) {
-        take_swept(after, from, taps_from, p, sweep, j);
+        take_swept<kForward>(after, from, taps_from, p, sweep, j);
       }
       Best<T, V> window = before[i];
       const uint skipped = uint(t) * uint(stride_w) * uint(p.column_taps);
@@ -75,7 +75,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
       Pack<Offset, V> winners;
       MLX_POOLING_UNROLL
       for (int k = 0; k < V; ++k) {
-        take(window, k, after.value[k], after.tap[k]);
+        take<kForward>(window, k, after.value[k], after.tap[k]);
         values.v[k] = window.value[k];
         winners.v[k] =
             Offset(window.tap[k] == ~0u ? ~0u : window.tap[k] - skipped);

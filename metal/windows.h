@@ -75,3 +75,28 @@ Index tap_in_tile(Axis<Index> axis, Index at, int t) {
   const Index tap = at - t * axis.stride;
   return tap < axis.taps ? tap : Index(-1);
 }
+
+// The first tap inside the input of the tile's window `t`; negative where it
+// has none.
+template <typename Index>
+Index first_tap_in(Axis<Index> axis, Range<Index> taps, int t) {
+  const Index before = t * axis.stride;
+  const Index first = max(taps.first - before, Index(0));
+  return first < min(taps.last - before, axis.taps) ? first : Index(-1);
+}
+
+// The number of that of the tile's window (u, t), ~0u where it has none.
+template <typename Index>
+uint first_valid_tap(
+    Axis<Index> along_h,
+    Axis<Index> along_w,
+    WindowTile<Index> tile,
+    int u,
+    int t) {
+  const Index kh = first_tap_in(along_h, tile.rows, u);
+  const Index kw = first_tap_in(along_w, tile.columns, t);
+  const uint row = uint(tile.taps_d.first) * uint(along_h.taps) + uint(kh);
+  return has_none(tile.taps_d) || kh < 0 || kw < 0
+      ? ~0u
+      : row * uint(along_w.taps) + uint(kw);
+}

@@ -10,16 +10,24 @@ inline constexpr int64_t kBusyThreads = 8192;
 // Fewer threads than this leave a GPU idle.
 inline constexpr int64_t kFewThreads = 2048;
 
+// So many have loads of 16 bytes enough under way for the memory of any GPU of
+// Apple: 1 TB/s for half a microsecond. Large windows are shared out for them.
+inline constexpr int64_t kManyThreads = 32768;
+
 #if defined(MLX_POOLING_HOST_SHADERS)
 // Tests choose, so that small arrays get the plans of large ones.
 int64_t busy_threads();
 int64_t few_threads();
+int64_t many_threads();
 #else
 inline int64_t busy_threads() {
   return kBusyThreads;
 }
 inline int64_t few_threads() {
   return kFewThreads;
+}
+inline int64_t many_threads() {
+  return kManyThreads;
 }
 #endif
 

@@ -27,6 +27,10 @@
 // and fewer than      lanes                         idle: 2 to 32 lanes of a
 // 2048 vectors of     avg_pool_                     simdgroup share a window,
 // outputs             lanes                         4 taps each or more
+//   of 64 or more,    the same   as above           threads wait for memory,
+//   that would be                                   which answers as many as
+//   one launch, and                                 32768 at a time: lanes have
+//   fewer than 32768                                32 taps each or more
 //   of 256 or more,   the same,  as above           a launch over slices of the
 //   and more lanes    twice                         windows, and one over what
 //   than read 64                                    these leave, keep as many
@@ -35,8 +39,9 @@
 //
 // a thread computes               because
 // ---------------------  -------  --------------------------------------------
-// windows that overlap   2 x 4    share rows and columns: 3/1 loads 3, not 9;
-// along H and W                   3/2 loads 5.6
+// windows that overlap   4 x 2    share rows and columns: 3/1 loads 3, not 9;
+// along H and W                   3/2 loads 5.6. Columns of a row are compared
+//                                 first, and fewer of them thus than of 2 x 4
 //   in vectors of 8      2 x 2    4 and 6.3; more would not fit in registers
 // along W only           1 x 4    share columns
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
@@ -68,7 +73,8 @@ namespace mlx_pooling::metal {
 
 namespace {
 
-constexpr int64_t kLaneLoads = 4;  // worth a lane
+constexpr int64_t kLaneLoads = 4;      // worth a lane
+constexpr int64_t kLongLaneLoads = 32; // where no lanes would leave none idle
 constexpr int64_t kSliceLoads = 8; // for each lane of a simdgroup, worth slices
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
@@ -96,7 +102,7 @@ Tile ideal_window_tile(const Geometry& g, int width) {
   if (!shares_taps(w)) {
     return {1, 1};
   }
-  return !shares_taps(h) ? Tile{1, 4} : width >= 8 ? Tile{2, 2} : Tile{2, 4};
+  return !shares_taps(h) ? Tile{1, 4} : width >= 8 ? Tile{2, 2} : Tile{4, 2};
 }
 
 // Between neighbouring windows.
@@ -236,30 +242,6 @@ int lanes_for(int64_t taps) {
   return std::min<int>(kLanes, std::bit_floor(static_cast<uint64_t>(most)));
 }
 
-std::optional<Split> window_split(const Geometry& g, int width) {
-  auto vectors = g.channels / width;
-  auto threads = g.outputs() * vectors;
-  int64_t taps = 1;
-  for (auto& axis : g.axes) {
-    taps *= std::min(axis.kernel, axis.in);
-  }
-  if (threads == 0 || threads >= few_threads() || taps < kLeastTaps) {
-    return std::nullopt;
-  }
-  auto wanted = std::bit_ceil(
-      static_cast<uint64_t>((few_threads() + threads - 1) / threads));
-  auto useful = std::bit_floor(static_cast<uint64_t>(taps / kLaneLoads));
-  auto shares = static_cast<int64_t>(std::min(wanted, useful));
-  // As many read 64 bytes of neighbouring channels, where there are.
-  auto neighbours = std::bit_floor(
-      static_cast<uint64_t>(std::min<int64_t>(vectors, kNeighbours)));
-  auto lanes = kLanes / static_cast<int64_t>(neighbours);
-  if (shares > lanes && taps >= kLanes * kSliceLoads) {
-    return Split{static_cast<int>(lanes), shares / lanes};
-  }
-  return Split{static_cast<int>(std::min<int64_t>(shares, kLanes)), 1};
-}
-
 Way forward_way(const Geometry& g, int width) {
   auto& [d, h, w] = g.axes;
   if (g.taps() >= kMostTaps || !can_number(g)) {
@@ -283,6 +265,41 @@ Way backward_way(const Geometry& g, int width) {
   });
   bool can_pass = g.taps() < kMostTaps && can_number(g);
   return can_pass && are_better(g, passes, direct) ? Way::axes : Way::direct;
+}
+
+std::optional<Split> window_split(const Geometry& g, int width) {
+  auto vectors = g.channels / width;
+  auto threads = g.outputs() * vectors;
+  int64_t taps = 1;
+  for (auto& axis : g.axes) {
+    taps *= std::min(axis.kernel, axis.in);
+  }
+  if (threads == 0 || threads >= many_threads() || taps < kLeastTaps) {
+    return std::nullopt;
+  }
+  // Powers of two, with so many loads each, up to so many threads.
+  auto shares_of = [&](int64_t loads, int64_t most) {
+    auto useful = std::bit_floor(
+        static_cast<uint64_t>(std::max<int64_t>(taps / loads, 1)));
+    auto wanted = std::bit_ceil(
+        static_cast<uint64_t>(std::max<int64_t>(ceil_div(most, threads), 1)));
+    return static_cast<int64_t>(std::min(wanted, useful));
+  };
+  auto shares = std::max(
+      shares_of(kLaneLoads, few_threads()),
+      shares_of(kLongLaneLoads, many_threads()));
+  bool is_idle = threads < few_threads();
+  if (!is_idle && (shares == 1 || forward_way(g, width) != Way::direct)) {
+    return std::nullopt;
+  }
+  // As many read 64 bytes of neighbouring channels, where there are.
+  auto neighbours = std::bit_floor(
+      static_cast<uint64_t>(std::min<int64_t>(vectors, kNeighbours)));
+  auto lanes = kLanes / static_cast<int64_t>(neighbours);
+  if (shares > lanes && taps >= kLanes * kSliceLoads) {
+    return Split{static_cast<int>(lanes), shares / lanes};
+  }
+  return Split{static_cast<int>(std::min<int64_t>(shares, kLanes)), 1};
 }
 
 Tile window_tile(const Geometry& g, int width) {

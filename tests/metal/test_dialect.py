@@ -45,7 +45,7 @@ BYTES = ("uchar", "char")  # of quantized integers
 AVERAGED = (*FLOATS, *BYTES, "int", "long")  # forward; the last only summed
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
-WINDOW_TILES = ("1, 1", "1, 4", "2, 2", "2, 4")
+WINDOW_TILES = ("1, 1", "1, 4", "2, 2", "4, 2")
 COVER_TILES = ("1", "4")
 # Lengths of strips; one of each instantiates what all do.
 STRIPS = ("1", "8", "32")
@@ -180,7 +180,7 @@ FAMILIES = {
 }
 # Enough to see that a fault is found.
 SAMPLES = [
-    "max_pool<half, uchar, int, 2, 2, 4>",
+    "max_pool<half, uchar, int, 2, 4, 2>",
     "max_pool<uint, uint, long, 1, 1, 1>",
     "max_sweep<float, ushort, int, 4, 8>",
     "max_pool_scatter<half, ushort, int, 2, 4>",
@@ -293,7 +293,7 @@ FAULTS = {
         *("-INFINITY;", "-sqrtf(INFINITY);"),
         "undeclared identifier 'sqrtf'",
     ),
-    "unknown type": ("uint tap[V];", "uint32_t tap[V];", "unknown type name"),
+    "unknown type": ("uint number[N];", "uint32_t number[N];", "unknown type name"),
     "swizzle that uint3 lacks": ("thread_at.x", "thread_at.xw", "no member named"),
     "component that uint3 lacks": ("thread_at.x", "thread_at.w", "no member named"),
     "vector arithmetic": (
@@ -313,7 +313,7 @@ FAULTS = {
         *("simd_shuffle_xor(uint(v), mask)", "simd_shuffle_xor(v, mask)"),
         "'simd_shuffle_xor' is ambiguous",
     ),
-    "unused variable": ("  Best<T, V> best;", "  int i; Best<T, V> best;", "unused"),
+    "unused variable": ("  uint number[N];", "  int i; uint number[N];", "unused"),
     "comparison of signs": (
         *("; j < tile.columns.last;", "; uint(j) < tile.columns.last;"),
         "different signs",

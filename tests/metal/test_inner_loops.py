@@ -23,11 +23,11 @@ from metal import shader_host
 HOST = Path(__file__).parent / "host"
 
 KERNELS = (
-    "max_pool<float, uchar, int, 4, 2, 4>",
+    "max_pool<float, uchar, int, 4, 4, 2>",
     "max_sweep<float, uchar, int, 4, 4>",
     "max_pool_scatter<float, uchar, int, 4, 4>",
     "max_scatter_sweep<float, float, uchar, int, 4, 4>",
-    "avg_pool<float, int, 4, 2, 4>",
+    "avg_pool<float, int, 4, 4, 2>",
     "avg_sweep<float, float, int, 4, 4>",
     "avg_pool_grad<float, int, 4, 4>",
     "avg_grad_sweep<float, float, int, 4, 4>",
@@ -184,7 +184,7 @@ def test_loops_do_not_divide(source: str, name: str, tmp_path: Path):
         ),
         ("avg_pool_grad", "A(cotangent.v[i]) * share", "A(cotangent.v[i]) / p.divisor"),
         ("max_sweep", "uint(column) * column_taps", "uint(column) / column_taps"),
-        ("avg_pool", "? term<A>(p, v", "? A(r % p.in[0]) + term<A>(p, v"),
+        ("avg_pool", "add_pack<V>(p, sums[t]", "add_pack<V>(p, sums[row % p.in[0]]"),
         (
             "avg_pool_grad_flat",
             "(cotangents[i]) * share",
@@ -193,7 +193,7 @@ def test_loops_do_not_divide(source: str, name: str, tmp_path: Path):
         (
             "max_pool_lanes",
             "tap = advanced(",
-            "tap = tap_number<Index>(n, walk.count), advanced(",
+            "tap = tap_number<Index>(tap.row, walk.count), advanced(",
         ),
     ],
 )

@@ -511,6 +511,9 @@ FEW_OUTPUTS = {
     "clip of a film": (Shape(geometry((8, 14, 14), (8, 14, 14)), 1, 64), 2048),
     "2^31 elements": (Shape(plane((2**15, 2**17), (2**15, 2**16 + 1)), 1, 1), 2048),
     "sound": (Shape(geometry((16000,), 16000), 1, 4), 2048),
+    "tokens": (Shape(geometry((196,), 196), 16, 768), 12288),
+    "batch of 8": (Shape(plane(56, 56), 8, 256), 32768),
+    "outputs for 30000 threads": (Shape(plane(64, 8, 8), 30, 64), 61440),
 }
 
 
@@ -529,7 +532,9 @@ def test_few_outputs_keep_many_threads_busy(library: ctypes.CDLL, op: str, name:
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
-        (Shape(plane(7, 7), 8, 2048), "threads enough"),
+        (Shape(plane(7, 7), 8, 2048), "threads enough for few taps"),
+        (Shape(plane(56, 56), 256, 512), "threads enough"),
+        (Shape(plane(19, 13, 1, 6), 1, 256), "passes load less"),
         (Shape(plane(28, 3, 1, 1), 1, 1), "few taps"),
     ],
     ids=str,
@@ -570,15 +575,15 @@ FAULTS = {
     "wide kernel": ({"least_threadgroup": [4, 4, 4]}, "least_threadgroup [4, 4, 4]"),
     "no threadgroup": ({"threadgroup": [0, 1, 1]}, "threadgroup [0, 1, 1]"),
     "grid": ({"grid": [1, 1, 2**32]}, "grid [1, 1, 4294967296]"),
-    "channels": ({"grid": [2, 2, 8]}, "2 vectors of 4 channels"),
-    "too few tiles": ({"grid": [1, 1, 8]}, "1 tiles of 4 columns"),
-    "too many tiles": ({"grid": [1, 3, 8]}, "3 tiles of 4 columns"),
-    "rows": ({"grid": [1, 2, 7]}, "7 rows of tiles"),
-    "planes": ({"grid": [1, 2, 4]}, "1 planes"),
+    "channels": ({"grid": [2, 4, 4]}, "2 vectors of 4 channels"),
+    "too few tiles": ({"grid": [1, 3, 4]}, "3 tiles of 2 columns"),
+    "too many tiles": ({"grid": [1, 5, 4]}, "5 tiles of 2 columns"),
+    "rows": ({"grid": [1, 4, 3]}, "3 rows of tiles"),
+    "planes": ({"grid": [1, 4, 2]}, "1 planes"),
     "first item": ({"first_item": 1}, "planes from 1 instead of 0"),
     "first plane": ({"first_plane": 1}, "planes from 1 instead of 0"),
     "vectors": (
-        {"kernel": "max_pool<float, uchar, int, 8, 2, 4>"},
+        {"kernel": "max_pool<float, uchar, int, 8, 4, 2>"},
         "vectors of 32 bytes at multiples of (0, 16)",
     ),
 }
@@ -589,7 +594,7 @@ def test_a_planted_fault_is_found(library: ctypes.CDLL, name: str):
     shape = SHAPES["small"]
     change, message = FAULTS[name]
     (launch,) = make_plan(library, "max_pool", shape)
-    assert template_arguments(launch) == ("int", 4, 2, 4)
+    assert template_arguments(launch) == ("int", 4, 4, 2)
     assert message in faults([launch | change], "max_pool", shape)
 
 

@@ -111,6 +111,10 @@ int64_t few_threads() {
   return settings().as_released ? kFewThreads : 4;
 }
 
+int64_t many_threads() {
+  return settings().as_released ? kManyThreads : 4;
+}
+
 namespace {
 
 template <typename Values>

@@ -182,7 +182,7 @@ class Variant:
 
     @property
     def geometry(self) -> Geometry:
-        size = (5, 9 if self.tiled else 1)
+        size = (9 if self.tiled else 5, 9 if self.tiled else 1)
         if self.index == "int":
             return geometry(size, 3, (2, 1), ((1, 0), (1, 1)))
         return geometry(size, 3, (2**30, 1), ((HUGE, 0), (1, 1)))
@@ -194,8 +194,9 @@ class Variant:
 
     def over_windows(self, name: str, *types: str) -> str:
         # Only rows with 32-bit indices overlap.
-        rows = 2 if self.tiled and self.index == "int" else 1
-        columns = 2 if rows == 2 and self.width >= 8 else 4 if self.tiled else 1
+        overlap = self.tiled and self.index == "int"
+        rows = 1 if not overlap else 2 if self.width >= 8 else 4
+        columns = 2 if overlap else 4 if self.tiled else 1
         return self._kernel(name, *types, self.index, self.width, rows, columns)
 
     def over_inputs(self, name: str, *types: str) -> str:
