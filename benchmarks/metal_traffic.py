@@ -11,7 +11,6 @@ arrays; no shape is scaled down. mlx.nn is counted from its own graph.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shlex
 import sys
@@ -38,13 +37,8 @@ from measure import describe, peak_bytes
 from report import OURS, PASSES, THEIRS, number
 from rich import box
 from rich.table import Table
+from shaders import DTYPES, add_build, shader_host, use_shaders
 from shapes import CASES, Case
-
-PROJECT = Path(__file__).parents[1]
-sys.path.insert(0, str(PROJECT / "tests" / "metal"))
-import shader_host  # noqa: E402
-
-DTYPES = ("float32", "float16", "bfloat16")
 
 # Primitives that only describe their input's memory anew. Reshape and Flatten are among
 # them when their input is contiguous, and copy it otherwise.
@@ -200,12 +194,6 @@ def count_ours(run: Function, x: mx.array, dy: mx.array, results: int) -> Traffi
     )
 
 
-def offset_bytes(case: Case) -> int:
-    """Size of an offset, whose top value means that there is no tap."""
-    taps = prod(case.kernel)
-    return 1 if taps <= 255 else 2 if taps <= 65_535 else 4
-
-
 def run_case(case: Case, dtype: str) -> dict[str, Any]:
     """Every count of one case, ready for JSON."""
     import mlx_pooling
@@ -219,7 +207,7 @@ def run_case(case: Case, dtype: str) -> dict[str, Any]:
     shader_host.take_records()
 
     forward, vjp = case.compulsory_bytes(dy.shape, x.itemsize)
-    offsets = dy.size * offset_bytes(case) if case.op == "max" else 0
+    offsets = dy.size * case.offset_bytes
     taps = prod(case.kernel)
     operands = 2 if case.op == "max" else 1  # of the backward pass
     expected = {
@@ -240,14 +228,6 @@ def run_case(case: Case, dtype: str) -> dict[str, Any]:
             rival = count_theirs(passes(theirs)[name], *arguments)
             result[name][THEIRS] = asdict(rival)
     return result
-
-
-def use_shaders(build: Path) -> None:
-    """Make mlx_pooling the build with the host encoder, which is made first."""
-    sys.path.insert(0, str(shader_host.build(build)))
-    os.environ["MLX_POOLING_SHADER_CACHE"] = str(build / "shaders")
-    shader_host.run_shaders(True)
-    shader_host.plan_as_released()
 
 
 def table(which: str, results: list[dict[str, Any]]) -> Table:
@@ -346,14 +326,7 @@ def parse_args() -> argparse.Namespace:
     add_filter(parser)
     add_json(parser)
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the loads")
-    parser.add_argument(
-        "--build",
-        type=Path,
-        default=PROJECT / "build" / "traffic",
-        metavar="FOLDER",
-        help="for the build of the extension, used again next time "
-        "(default: %(default)s)",
-    )
+    add_build(parser)
     return parser.parse_args()
 
 
@@ -370,7 +343,7 @@ def main() -> None:
     }
     print_header(console, about)
     with console.status("building the extension"):
-        use_shaders(args.build.resolve())
+        use_shaders(args.build)
     results = [run_case(case, args.dtype) for case in track(cases, lambda c: c.name)]
     console.print()
     for which in PASSES:

@@ -65,6 +65,13 @@ class Case:
         forward = (prod(self.shape) + prod(out_shape)) * itemsize
         return forward, 2 * forward
 
+    @property
+    def offset_bytes(self) -> int:
+        """Size of a maximum's offset, whose top value means that there is no tap."""
+        taps = prod(self.kernel)
+        size = 1 if taps <= 255 else 2 if taps <= 65_535 else 4
+        return size if self.op == "max" else 0
+
     def larger_than(self, nbytes: float, itemsize: int) -> Case:
         """With so many samples that the input alone has more bytes."""
         batch, *sample = self.shape

@@ -15,6 +15,8 @@ import mlx.core as mx
 
 # Set in a process that imports the build and tests the shaders in it.
 RUNS_SHADERS = os.environ.get("MLX_POOLING_TEST_SHADERS") == "1"
+# Set besides where they are to run on an NVIDIA GPU, on which nothing watches them.
+ON_CUDA = os.environ.get("MLX_POOLING_SHADERS_ON") == "cuda"
 
 ORDERS = ("forward", "reverse", "shuffled")
 PROJECT = Path(__file__).parents[2]
@@ -82,7 +84,18 @@ def library() -> ctypes.CDLL:
 
     library = ctypes.CDLL(mlx_pooling._ext.__file__)
     library.take_records.restype = ctypes.c_char_p
+    library.use_cuda.restype = ctypes.c_char_p
+    library.cuda_device.restype = ctypes.c_char_p
+    library.cuda_copy_bandwidth.restype = ctypes.c_double
+    if ON_CUDA:
+        use_cuda(library)
     return library
+
+
+def use_cuda(library: ctypes.CDLL, repeats: int = 0) -> None:
+    """Run shaders on an NVIDIA GPU, each launch ``repeats`` times more to time it."""
+    if error := library.use_cuda(repeats).decode():
+        raise RuntimeError(error)
 
 
 def run_shaders(run: bool, order: str = "forward") -> None:

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "backend.h"
+#include "cuda.h"
 #include "host_encoder.h"
 #include "metal/library.h"
 #include "metal/occupancy.h"
@@ -164,7 +165,8 @@ void write(std::ostream& out, const Launch& launch) {
 void write(std::ostream& out, const Record& record) {
   out << "{";
   write_members(out, record.launch);
-  out << ", \"error\": \"" << record.error << "\", \"buffers\": [";
+  out << ", \"error\": \"" << record.error
+      << "\", \"milliseconds\": " << record.milliseconds << ", \"buffers\": [";
   const char* separator = "";
   for (auto& t : record.traffic) {
     bool is_temporary = t.array >= kFirstTemporary;
@@ -259,6 +261,31 @@ EXPORTED void run_shaders(bool run, int order) {
   auto& settings = metal::settings();
   settings.run_shaders = run;
   settings.order = static_cast<metal::Order>(order);
+}
+
+// From now on on an NVIDIA GPU, each launch as often again to time it; returns
+// why not, "" if it can be.
+EXPORTED const char* use_cuda(int repeats) {
+  static std::string error;
+  try {
+    metal::require_cuda();
+    metal::settings().on_cuda = true;
+    metal::settings().repeats = repeats;
+    error.clear();
+  } catch (const std::exception& failure) {
+    error = failure.what();
+  }
+  return error.c_str();
+}
+
+EXPORTED const char* cuda_device() {
+  static std::string name;
+  name = metal::cuda_device();
+  return name.c_str();
+}
+
+EXPORTED double cuda_copy_bandwidth() {
+  return metal::cuda_copy_bandwidth();
 }
 
 EXPORTED void plan_as_released(bool as_released) {

@@ -19,6 +19,7 @@
 #include <regex>
 #include <sstream>
 
+#include "cuda.h"
 #include "host_encoder.h"
 #include "metal/encoder.h"
 #include "mlx/allocator.h"
@@ -305,8 +306,9 @@ constexpr int kUnwritten = 0xa5;
 // A buffer as Metal would bind it: its start aligned, the array at its offset,
 // nothing behind it.
 struct Bound {
-  Bound(const Binding& binding, bool is_first_part)
-      : binding(binding),
+  Bound(int index, const Binding& binding, bool is_first_part)
+      : index(index),
+        binding(binding),
         offset(binding.data->offset() % 16),
         bytes(binding.data->nbytes()),
         memory(new (std::align_val_t(16)) char[offset + bytes]) {
@@ -328,6 +330,7 @@ struct Bound {
     return memory.get() + offset;
   }
 
+  int index; // of the kernel's buffers
   Binding binding;
   size_t offset;
   size_t bytes;
@@ -509,10 +512,13 @@ bool is_first_part(const PoolParams& params) {
 
 constexpr int64_t kTimesAhead = int64_t{1} << 20;
 
-// Where a launch is told that the array begins.
+// Of an array, before where a launch is told that it begins.
+int64_t bytes_ahead(const Bound& bound) {
+  return settings().items == 0 ? 0 : kTimesAhead * bound.bytes;
+}
+
 void* first_of_far(const Bound& bound) {
-  auto bytes_ahead = settings().items == 0 ? 0 : kTimesAhead * bound.bytes;
-  auto at = reinterpret_cast<uintptr_t>(bound.data()) - bytes_ahead;
+  auto at = reinterpret_cast<uintptr_t>(bound.data()) - bytes_ahead(bound);
   return reinterpret_cast<void*>(at);
 }
 
@@ -552,41 +558,73 @@ class FlushesSubnormals {
   const decltype(get()) before_ = get();
 };
 
-// MLX would wait for ever for a launch that throws: this ends the process.
-void execute(const Launch& launch, std::vector<Binding> bindings) noexcept {
+// Runs every thread of a launch; what goes wrong is left in `watch`.
+void run_on_host(
+    const Launch& launch, PoolParams& params, std::vector<Bound>& bound) {
   auto shader = load(launch);
-  auto params = launch.params;
-  params.first_item += settings().items * kTimesAhead;
-  std::vector<Bound> bound;
   std::array<void*, kParamsIndex + 1> buffers{};
-  for (size_t i = 0; i < bindings.size(); ++i) {
-    if (bindings[i].data != nullptr) {
-      bound.emplace_back(bindings[i], is_first_part(params));
-      bound.back().traffic.array = launch.buffers[i].array;
-      buffers[i] = first_of_far(bound.back());
-    }
+  for (auto& b : bound) {
+    buffers[b.index] = first_of_far(b);
   }
   buffers[kParamsIndex] = &params;
   watch = {&bound, &params, shader.is_constant, {}, ""};
   check_limits(launch);
   FlushesSubnormals flushes;
   shader.set_constants(launch.constants.data());
-  if (watch.error.empty() && setjmp(watch.stop) == 0) {
-    if (shader.has_lanes) {
-      run_simdgroups(launch, shader, buffers.data());
-    } else {
-      in_order(launch.grid, settings().order, [&](Position at) {
-        shader.run(buffers.data(), at, 0);
-      });
+  if (!watch.error.empty() || setjmp(watch.stop) != 0) {
+    return;
+  }
+  if (shader.has_lanes) {
+    run_simdgroups(launch, shader, buffers.data());
+  } else {
+    in_order(launch.grid, settings().order, [&](Position at) {
+      shader.run(buffers.data(), at, 0);
+    });
+  }
+}
+
+double run_on_gpu(
+    const Launch& launch, const PoolParams& params, std::vector<Bound>& bound) {
+  auto source = faulty_source(launch, env("MLX_POOLING_SHADER_FAULT", ""));
+  std::vector<HostBuffer> buffers;
+  for (auto& b : bound) {
+    buffers.push_back(
+        {b.index, b.data(), b.bytes, b.offset, bytes_ahead(b),
+         b.binding.access != Access::read});
+  }
+  auto run = run_on_cuda(launch, params, source, buffers, settings().repeats);
+  watch.error = run.error;
+  return run.milliseconds;
+}
+
+// MLX would wait for ever for a launch that throws: this ends the process.
+void execute(const Launch& launch, std::vector<Binding> bindings) noexcept {
+  auto params = launch.params;
+  params.first_item += settings().items * kTimesAhead;
+  std::vector<Bound> bound;
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    if (bindings[i].data != nullptr) {
+      bound.emplace_back(
+          static_cast<int>(i), bindings[i], is_first_part(params));
+      bound.back().traffic.array = launch.buffers[i].array;
     }
   }
-  Record record{launch, {}, watch.error};
+  watch = {};
+  double milliseconds = 0;
+  if (settings().on_cuda) {
+    milliseconds = run_on_gpu(launch, params, bound);
+  } else {
+    run_on_host(launch, params, bound);
+  }
+  Record record{launch, {}, watch.error, milliseconds};
   for (auto& b : bound) {
     record.traffic.push_back(b.traffic);
     if (b.binding.access == Access::read) {
       continue;
     }
-    if (b.binding.access == Access::write && watch.error.empty() && watches()) {
+    bool is_watched = watches() && !settings().on_cuda;
+    if (b.binding.access == Access::write && watch.error.empty() &&
+        is_watched) {
       check_all_written(b);
       record.error = watch.error;
     }
