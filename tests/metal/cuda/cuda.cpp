@@ -12,8 +12,6 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <regex>
-#include <sstream>
 #include <stdexcept>
 
 namespace mlx_pooling::metal {
@@ -134,7 +132,7 @@ replaced(std::string text, const std::string& old, const std::string& by) {
   return text;
 }
 
-// Metal's. A regular expression would run out of stack.
+// Of Metal.
 std::string without_attributes(std::string text) {
   for (size_t at = 0; (at = text.find("[[", at)) != std::string::npos;) {
     text.erase(at, text.find("]]", at) + 2 - at);
@@ -144,36 +142,42 @@ std::string without_attributes(std::string text) {
 
 // The signature's buffers, in order, and what else it takes.
 std::string arguments_of(const std::string& signature) {
+  const std::string buffer = "[[buffer(";
   std::string arguments;
-  std::regex buffer(R"(\[\[buffer\((\d+)\))");
-  for (std::sregex_iterator it(signature.begin(), signature.end(), buffer), end;
-       it != end; ++it) {
-    auto index = it->str(1);
-    bool is_params = index == std::to_string(kParamsIndex);
-    arguments += is_params ? "b4, " : "Buffer{b" + index + "}, ";
+  for (size_t at = 0; (at = signature.find(buffer, at)) != std::string::npos;) {
+    at += buffer.size();
+    auto index = std::atoi(signature.c_str() + at);
+    auto name = "b" + std::to_string(index);
+    arguments += index == kParamsIndex ? name + ", " : "Buffer{" + name + "}, ";
   }
   bool has_lanes =
       signature.find("[[thread_index_in_simdgroup]]") != std::string::npos;
   return arguments + (has_lanes ? "at, thread_number % 32" : "at");
 }
 
+// "constant int name [[function_constant(1)]];" with its value, others as they
+// are.
+std::string definition(const Launch& launch, const std::string& declaration) {
+  const std::string attribute = " [[function_constant(";
+  auto line = "constexpr" + declaration.substr(declaration.find(' '));
+  auto at = line.find(attribute);
+  if (at == std::string::npos) {
+    return line;
+  }
+  auto index = std::atoi(line.c_str() + at + attribute.size());
+  return line.substr(0, at) + " = " + std::to_string(launch.constants[index]) +
+      ";";
+}
+
 // As CUDA C++, with the function constants' values.
 std::string cuda_source(const Launch& launch, const std::string& source) {
-  std::regex constant(
-      R"(^constant (\w+) (\w+) \[\[function_constant\((\d+)\)\]\];$)");
-  std::istringstream lines(source);
   std::string text;
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (!line.starts_with("constant ")) {
-      text += line + "\n";
-    } else if (std::regex_match(line, match, constant)) {
-      auto value = launch.constants[std::stoi(match[3])];
-      text += "constexpr " + match.str(1) + " " + match.str(2) + " = " +
-          std::to_string(value) + ";\n";
-    } else {
-      text += "constexpr" + line.substr(line.find(' ')) + "\n";
-    }
+  for (size_t first = 0; first < source.size();) {
+    auto last = std::min(source.find('\n', first), source.size());
+    auto line = source.substr(first, last - first);
+    bool is_constant = line.starts_with("constant ");
+    text += (is_constant ? definition(launch, line) : line) + "\n";
+    first = last + 1;
   }
   auto name = launch.kernel.substr(0, launch.kernel.find('<'));
   auto signature = text.substr(text.find("[[kernel]] void " + name + "("));
