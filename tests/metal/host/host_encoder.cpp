@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -597,8 +598,7 @@ double run_on_gpu(
   return run.milliseconds;
 }
 
-// MLX would wait for ever for a launch that throws: this ends the process.
-void execute(const Launch& launch, std::vector<Binding> bindings) noexcept {
+void execute(const Launch& launch, std::vector<Binding> bindings) {
   auto params = launch.params;
   params.first_item += settings().items * kTimesAhead;
   std::vector<Bound> bound;
@@ -659,7 +659,13 @@ void encode(
         for (size_t i = 0; i < bindings.size(); ++i) {
           bindings[i].data = arrays[i] ? &*arrays[i] : nullptr;
         }
-        execute(launch, bindings);
+        // MLX would wait for ever for a launch that throws.
+        try {
+          execute(launch, bindings);
+        } catch (const std::exception& error) {
+          std::fprintf(stderr, "%s: %s\n", launch.kernel.c_str(), error.what());
+          std::abort();
+        }
       });
 }
 
