@@ -74,4 +74,6 @@ def library(host_folder: Path) -> ctypes.CDLL:
     (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
     library = ctypes.CDLL(str(extension))
     library.plan.restype = ctypes.c_char_p
+    library.cuda_source.restype = ctypes.c_char_p
+    library.use_cuda.restype = ctypes.c_char_p
     return library

@@ -169,30 +169,6 @@ std::string definition(const Launch& launch, const std::string& declaration) {
       ";";
 }
 
-// As CUDA C++, with the function constants' values.
-std::string cuda_source(const Launch& launch, const std::string& source) {
-  std::string text;
-  for (size_t first = 0; first < source.size();) {
-    auto last = std::min(source.find('\n', first), source.size());
-    auto line = source.substr(first, last - first);
-    bool is_constant = line.starts_with("constant ");
-    text += (is_constant ? definition(launch, line) : line) + "\n";
-    first = last + 1;
-  }
-  auto name = launch.kernel.substr(0, launch.kernel.find('<'));
-  auto signature = text.substr(text.find("[[kernel]] void " + name + "("));
-  signature = signature.substr(0, signature.find(") {"));
-  text += kEntry;
-  const char* axes[] = {"GROUP_X", "GROUP_Y", "GROUP_Z"};
-  for (int i = 0; i < 3; ++i) {
-    text = replaced(text, axes[i], std::to_string(launch.threadgroup[i]));
-  }
-  text = replaced(
-      text, "KERNEL(ARGUMENTS)",
-      launch.kernel + "(" + arguments_of(signature) + ")");
-  return "#define __METAL_VERSION__ 310\n" + without_attributes(text);
-}
-
 std::string standard_library() {
   std::ifstream file(MLX_POOLING_CUDA_INCLUDE "/metal_stdlib");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -324,6 +300,29 @@ double fastest(int repeats, const std::function<void()>& run) {
 }
 
 } // namespace
+
+std::string cuda_source(const Launch& launch, const std::string& source) {
+  std::string text;
+  for (size_t first = 0; first < source.size();) {
+    auto last = std::min(source.find('\n', first), source.size());
+    auto line = source.substr(first, last - first);
+    bool is_constant = line.starts_with("constant ");
+    text += (is_constant ? definition(launch, line) : line) + "\n";
+    first = last + 1;
+  }
+  auto name = launch.kernel.substr(0, launch.kernel.find('<'));
+  auto signature = text.substr(text.find("[[kernel]] void " + name + "("));
+  signature = signature.substr(0, signature.find(") {"));
+  text += kEntry;
+  const char* axes[] = {"GROUP_X", "GROUP_Y", "GROUP_Z"};
+  for (int i = 0; i < 3; ++i) {
+    text = replaced(text, axes[i], std::to_string(launch.threadgroup[i]));
+  }
+  text = replaced(
+      text, "KERNEL(ARGUMENTS)",
+      launch.kernel + "(" + arguments_of(signature) + ")");
+  return "#define __METAL_VERSION__ 310\n" + without_attributes(text);
+}
 
 CudaRun run_on_cuda(
     const Launch& launch,

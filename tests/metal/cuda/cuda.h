@@ -17,6 +17,10 @@ struct HostBuffer {
   bool is_result;
 };
 
+// The source of a launch as CUDA C++, with the function constants' values and
+// an entry.
+std::string cuda_source(const Launch& launch, const std::string& source);
+
 struct CudaRun {
   std::string error;   // empty: none
   double milliseconds; // of the fastest of the repeats

@@ -306,6 +306,15 @@ EXPORTED const char* take_records() {
   return metal::kept(out);
 }
 
+namespace {
+
+metal::Plan& last_plan() {
+  static metal::Plan plan;
+  return plan;
+}
+
+} // namespace
+
 // What an operation would take, as JSON; nothing is allocated. `shape` is that
 // of x: (N, *spatial, C). `windows` has a row each for kernel size, stride, low
 // and high padding and dilation; of "adaptive", one for the output size.
@@ -332,13 +341,20 @@ EXPORTED const char* plan(
   if (*offsets_dtype != '\0') {
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};
   }
+  last_plan() = metal::plan_named(
+      op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
+      offsets ? &*offsets : nullptr);
   std::ostringstream out;
-  metal::write(
-      out,
-      metal::plan_named(
-          op + (is_adaptive ? adaptive.size() : 0), geometry, x, y,
-          offsets ? &*offsets : nullptr));
+  metal::write(out, last_plan());
   return metal::kept(out);
+}
+
+// Of a launch of the last plan.
+EXPORTED const char* cuda_source(int launch) {
+  static std::string source;
+  auto& planned = last_plan().launches.at(launch);
+  source = metal::cuda_source(planned, planned.source());
+  return source.c_str();
 }
 
 // The ahead-of-time library beside this one, "" where there is none.
