@@ -38,10 +38,11 @@ from shaders import DTYPES, add_build, shader_host, use_shaders
 from shapes import CASES, GLOBAL_CASES, Case
 
 NOTES = """\
-ms: all launches of the pass, each the fastest of its repeats. MB: least that the pass
-  must move, x and y, and where there is a gradient dy and dx, with the offsets that a
-  maximum writes and reads back. of copy: MB over ms, to what a copy within the GPU's
-  memory reads and writes in that time. More than 100 %: the GPU's cache holds some."""
+ms: all launches of the pass, each in the fastest repeat, of five launches. MB: least
+  that the pass must move, x and y, and where there is a gradient dy and dx, with the
+  offsets that a maximum writes and reads back. of copy: MB over ms, to what a copy
+  within the GPU's memory reads and writes in that time. More than 100 %: the GPU's
+  cache holds some."""
 
 
 def run_case(case: Case, dtype: str, bandwidth: float) -> dict[str, Any]:

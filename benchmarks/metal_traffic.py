@@ -157,7 +157,7 @@ def count_theirs(run: Function, x: mx.array, dy: mx.array, results: int) -> Traf
 
 
 def tile(record: Record) -> str:
-    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 2, 4>.
+    """The last arguments of a kernel: max_pool<float, uchar, int, 4, 4, 2>.
 
     A flat one has its channels, and the window or its reach, besides: "4 of 3x1x4".
     Another has lanes instead of neighbours: "4 by 8".

@@ -4,7 +4,7 @@
 
 // Adds up the taps of one row of TW windows.
 template <int C, int TW, int K, int S, int D, typename T, typename A>
-void add_row(constant PoolParams& p, thread A* row, const thread T* run) {
+void add_run(constant PoolParams& p, thread A* row, const thread T* run) {
   MLX_POOLING_UNROLL
   for (int kw = 0; kw < K; ++kw) {
     MLX_POOLING_UNROLL
@@ -54,7 +54,7 @@ template <
           run, from + run_at(p, tile, kd, r), columns.first * C,
           columns.last * C);
       A row[TW * C] = {};
-      add_row<C, TW, K, S, D>(p, row, run);
+      add_run<C, TW, K, S, D>(p, row, run);
       MLX_POOLING_UNROLL
       for (int u = 0; u < TH; ++u) {
         const Index kh = tap_in_tile(along_h, r, u);

@@ -32,9 +32,9 @@ bool beats(T v, T best) {
 }
 
 // The largest number, of no tap.
-template <typename Tap>
-bool is_none(Tap tap) {
-  return tap == Tap(~Tap(0));
+template <typename Number>
+bool is_none(Number tap) {
+  return tap == Number(~Number(0));
 }
 
 // Of taps that come one after the other: the first of equal ones stays, the
@@ -44,21 +44,22 @@ bool takes_over(T v, T best) {
   return beats(v, best) || is_nan(v);
 }
 
-// How the taps that a thread compares follow each other.
+// Whether a tap lies behind all that came before, or ahead of them.
 enum Order { kForward, kBackward, kAnyOrder };
 
 // Whether tap `tap` of value v takes over from `best`. `best_tap` starts as the
-// largest number, so that a window of -inf gets its first valid tap.
-template <Order order, typename T, typename Tap>
-bool wins(T v, Tap tap, T best, Tap best_tap) {
+// largest number, so that a window of -inf gets its first valid tap. Backward
+// that is the last to come, as all have taps or none has.
+template <Order order, typename T, typename Number>
+bool wins(T v, Number tap, T best, Number best_tap) {
+  if (order == kBackward) {
+    return !(beats(best, v) || is_nan(best));
+  }
   if (!with_offsets) {
     return takes_over(v, best);
   }
   if (order == kForward) {
     return takes_over(v, best) || is_none(best_tap);
-  }
-  if (order == kBackward) {
-    return !(beats(best, v) || is_nan(best));
   }
   return beats(v, best) || (v == best && tap < best_tap) ||
       (is_nan(v) && (!is_nan(best) || tap > best_tap));
@@ -74,39 +75,43 @@ struct TapNumber<uint> {
   using type = uint;
 };
 
-template <typename T, int V, typename Tap = uint>
+template <typename T, int V, typename Number = uint>
 struct Best {
   T value[V];
-  Tap tap[V];
+  Number tap[V];
 };
 
-template <typename T, int V, typename Tap = uint>
-Best<T, V, Tap> no_best() {
-  Best<T, V, Tap> best;
+template <typename T, int V, typename Number = uint>
+Best<T, V, Number> no_best() {
+  Best<T, V, Number> best;
   MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
     best.value[i] = least<T>();
-    best.tap[i] = Tap(~Tap(0));
+    best.tap[i] = Number(~Number(0));
   }
   return best;
 }
 
-// Lets a tap behind all others in, if it is better. Where none is better than
-// `least`, none is taken.
-template <typename T, int V, typename Tap>
-void take_next(thread Best<T, V, Tap>& best, int i, T value, Tap tap) {
-  if (takes_over(value, best.value[i])) {
+template <typename T, int V, typename Number>
+void replace_if(
+    bool takes, thread Best<T, V, Number>& best, int i, T value, Number tap) {
+  if (takes) {
     best.value[i] = value;
     best.tap[i] = tap;
   }
 }
 
-template <Order order, typename T, int V, typename Tap>
-void take(thread Best<T, V, Tap>& best, int i, T value, Tap tap) {
-  if (wins<order>(value, tap, best.value[i], best.tap[i])) {
-    best.value[i] = value;
-    best.tap[i] = tap;
-  }
+template <Order order, typename T, int V, typename Number>
+void take(thread Best<T, V, Number>& best, int i, T value, Number tap) {
+  const bool takes = wins<order>(value, tap, best.value[i], best.tap[i]);
+  replace_if(takes, best, i, value, tap);
+}
+
+// Forward, too, but where no value is better than `least` the best has no tap
+// yet: to look at each time takes longer than to find the first at last.
+template <typename T, int V, typename Number>
+void take_better(thread Best<T, V, Number>& best, int i, T value, Number tap) {
+  replace_if(takes_over(value, best.value[i]), best, i, value, tap);
 }
 
 // Lets a column into `best`. Where another pass left x, `taps` holds the tap
@@ -125,7 +130,7 @@ void take_column(
   }
   MLX_POOLING_UNROLL
   for (int i = 0; i < V; ++i) {
-    const bool has_none = with_taps && own.v[i] == Offset(~Offset(0));
-    take<order>(best, i, v.v[i], has_none ? ~0u : first_tap + uint(own.v[i]));
+    const bool is_tap = !with_taps || !is_none(own.v[i]);
+    take<order>(best, i, v.v[i], is_tap ? first_tap + uint(own.v[i]) : ~0u);
   }
 }

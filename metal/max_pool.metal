@@ -1,11 +1,11 @@
 #include "best.h"
 #include "windows.h"
 
-// Lets the taps of a row into its TW windows, `first_tap` and those behind it.
-// No window has one yet where it takes `least` for its best.
-template <typename T, typename Tap, typename Index, int V, int TW>
+// Lets a row's taps into its TW windows, of which they are number `first_tap`
+// and those behind it.
+template <typename T, typename Number, typename Index, int V, int TW>
 void take_row(
-    thread Best<T, V, Tap>* best,
+    thread Best<T, V, Number>* best,
     const device T* from,
     constant PoolParams& p,
     WindowTile<Index> tile,
@@ -21,7 +21,43 @@ void take_row(
       if (kw >= 0) {
         MLX_POOLING_UNROLL
         for (int i = 0; i < V; ++i) {
-          take_next(best[t], i, v.v[i], Tap(first_tap + uint(kw)));
+          take_better(best[t], i, v.v[i], Number(first_tap + uint(kw)));
+        }
+      }
+    }
+  }
+}
+
+// The same of TH rows of windows: their columns are compared once for all that
+// have the row.
+template <typename T, typename Number, typename Index, int V, int TH, int TW>
+void take_shared_row(
+    thread Best<T, V, Number> (*best)[TW],
+    const device T* from,
+    constant PoolParams& p,
+    WindowTile<Index> tile,
+    Index kd,
+    Index row,
+    uint rows_above) {
+  const Axis<Index> along_h = axis_h<Index>(p);
+  const Axis<Index> along_w = axis_w<Index>(p);
+  Best<T, V, Number> own[TW];
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    own[t] = no_best<T, V, Number>();
+  }
+  take_row<T, Number, Index, V, TW>(own, from, p, tile, kd, row, 0u);
+  MLX_POOLING_UNROLL
+  for (int u = 0; u < TH; ++u) {
+    const Index kh = tap_in_tile(along_h, row, u);
+    const uint first_tap = (rows_above + uint(kh)) * uint(along_w.taps);
+    if (kh >= 0) {
+      MLX_POOLING_UNROLL
+      for (int t = 0; t < TW; ++t) {
+        MLX_POOLING_UNROLL
+        for (int i = 0; i < V; ++i) {
+          const Number tap = Number(first_tap + own[t].tap[i]);
+          take_better(best[u][t], i, own[t].value[i], tap);
         }
       }
     }
@@ -38,50 +74,31 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using Tap = typename TapNumber<Offset>::type;
+  using Number = typename TapNumber<Offset>::type;
   const Axis<Index> along_h = axis_h<Index>(p);
   const Axis<Index> along_w = axis_w<Index>(p);
   const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
   const device T* from = x + tile.first;
 
-  Best<T, V, Tap> best[TH][TW];
+  Best<T, V, Number> best[TH][TW];
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
-      best[u][t] = no_best<T, V, Tap>();
+      best[u][t] = no_best<T, V, Number>();
     }
   }
   for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
+    const uint rows_above = uint(kd) * uint(along_h.taps);
     for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
-      const uint taps_above = uint(kd) * uint(along_h.taps);
       if (TH == 1) {
-        const uint first_tap = (taps_above + uint(r)) * uint(along_w.taps);
-        take_row<T, Tap, Index, V, TW>(
+        const uint first_tap = (rows_above + uint(r)) * uint(along_w.taps);
+        take_row<T, Number, Index, V, TW>(
             best[0], from, p, tile, kd, r, first_tap);
-        continue;
-      }
-      Best<T, V, Tap> row[TW];
-      MLX_POOLING_UNROLL
-      for (int t = 0; t < TW; ++t) {
-        row[t] = no_best<T, V, Tap>();
-      }
-      take_row<T, Tap, Index, V, TW>(row, from, p, tile, kd, r, 0u);
-      MLX_POOLING_UNROLL
-      for (int u = 0; u < TH; ++u) {
-        const Index kh = tap_in_tile(along_h, r, u);
-        const uint first_tap = (taps_above + uint(kh)) * uint(along_w.taps);
-        if (kh >= 0) {
-          MLX_POOLING_UNROLL
-          for (int t = 0; t < TW; ++t) {
-            MLX_POOLING_UNROLL
-            for (int i = 0; i < V; ++i) {
-              const Tap tap = Tap(first_tap + row[t].tap[i]);
-              take_next(best[u][t], i, row[t].value[i], tap);
-            }
-          }
-        }
+      } else {
+        take_shared_row<T, Number, Index, V, TH, TW>(
+            best, from, p, tile, kd, r, rows_above);
       }
     }
   }
@@ -92,12 +109,13 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       const int64_t to = own + neighbour<Index>(p.y, u, t);
-      const Tap otherwise = Tap(first_valid_tap(along_h, along_w, tile, u, t));
+      const Number otherwise =
+          Number(first_valid_tap(along_h, along_w, tile, u, t));
       Pack<T, V> values;
       Pack<Offset, V> taps;
       MLX_POOLING_UNROLL
       for (int i = 0; i < V; ++i) {
-        const Tap tap = best[u][t].tap[i];
+        const Number tap = best[u][t].tap[i];
         values.v[i] = best[u][t].value[i];
         taps.v[i] = Offset(is_none(tap) ? otherwise : tap);
       }

@@ -3,9 +3,9 @@
 #include "windows.h"
 
 // Lets the taps of one row of TW windows into `best`.
-template <int C, int TW, int K, int S, int D, typename T, typename Tap>
+template <int C, int TW, int K, int S, int D, typename T, typename Number>
 void take_run(
-    thread Best<T, TW * C, Tap>& best,
+    thread Best<T, TW * C, Number>& best,
     const thread T* run,
     Range<int> columns,
     uint tap_row) {
@@ -19,7 +19,7 @@ void take_run(
       for (int c = 0; c < C; ++c) {
         if (is_tap) {
           take<kForward>(
-              best, t * C + c, run[column * C + c], Tap(tap_row + uint(kw)));
+              best, t * C + c, run[column * C + c], Number(tap_row + uint(kw)));
         }
       }
     }
@@ -45,7 +45,7 @@ template <
     device Offset* offsets [[buffer(2), function_constant(with_offsets)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using Tap = typename TapNumber<Offset>::type;
+  using Number = typename TapNumber<Offset>::type;
   const Axis<Index> along_h = axis_h<Index>(p);
   const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
@@ -56,10 +56,10 @@ template <
   const Range<int> columns = tile.columns;
   const device T* from = x + tile.windows.first;
 
-  Best<T, TW * C, Tap> best[TH];
+  Best<T, TW * C, Number> best[TH];
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
-    best[u] = no_best<T, TW * C, Tap>();
+    best[u] = no_best<T, TW * C, Number>();
   }
   T run[N] = {};
   for (Index kd = taps_d.first; kd < taps_d.last; ++kd) {

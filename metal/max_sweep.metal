@@ -78,7 +78,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         take<kForward>(window, k, after.value[k], after.tap[k]);
         values.v[k] = window.value[k];
         winners.v[k] =
-            Offset(window.tap[k] == ~0u ? ~0u : window.tap[k] - skipped);
+            Offset(is_none(window.tap[k]) ? ~0u : window.tap[k] - skipped);
       }
       const int64_t to = own + neighbour<Index>(p.y, 0, t);
       store<V>(y + to, values);

@@ -85,7 +85,8 @@ Index first_tap_in(Axis<Index> axis, Range<Index> taps, int t) {
   return first < min(taps.last - before, axis.taps) ? first : Index(-1);
 }
 
-// The number of that of the tile's window (u, t), ~0u where it has none.
+// The number of the first tap inside the input of the tile's window (u, t), ~0u
+// where there is none.
 template <typename Index>
 uint first_valid_tap(
     Axis<Index> along_h,

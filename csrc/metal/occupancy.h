@@ -10,8 +10,9 @@ inline constexpr int64_t kBusyThreads = 8192;
 // Fewer threads than this leave a GPU idle.
 inline constexpr int64_t kFewThreads = 2048;
 
-// So many have loads of 16 bytes enough under way for the memory of any GPU of
-// Apple: 1 TB/s for half a microsecond. Large windows are shared out for them.
+// So many, each with at least one load of 16 bytes under way, keep the memory
+// of any GPU of Apple busy: 1 TB/s for half a microsecond. Large windows are
+// shared out until there are.
 inline constexpr int64_t kManyThreads = 32768;
 
 #if defined(MLX_POOLING_HOST_SHADERS)

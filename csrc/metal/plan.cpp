@@ -26,7 +26,8 @@ const char* window_index(const Geometry& g, Tile tile) {
   auto reach = window_extent(d, 1) * x.step[0] +
       window_extent(h, tile.h) * x.step[1] +
       window_extent(w, tile.w) * x.step[2];
-  return index_type(g, tile.w, std::max(reach, own_reach(y, tile)));
+  auto longest = std::max(tile.h, tile.w);
+  return index_type(g, longest, std::max(reach, own_reach(y, tile)));
 }
 
 // at the outputs around a tile of inputs,

@@ -27,10 +27,10 @@
 // and fewer than      lanes                         idle: 2 to 32 lanes of a
 // 2048 vectors of     avg_pool_                     simdgroup share a window,
 // outputs             lanes                         4 taps each or more
-//   of 64 or more,    the same   as above           threads wait for memory,
-//   that would be                                   which answers as many as
-//   one launch, and                                 32768 at a time: lanes have
-//   fewer than 32768                                32 taps each or more
+//   of 64 or more,    the same   as above           memory would wait for
+//   that would be                                   threads: lanes have 32 taps
+//   one launch, and                                 each or more, and none are
+//   fewer than 32768                                without channels
 //   of 256 or more,   the same,  as above           a launch over slices of the
 //   and more lanes    twice                         windows, and one over what
 //   than read 64                                    these leave, keep as many
@@ -40,8 +40,8 @@
 // a thread computes               because
 // ---------------------  -------  --------------------------------------------
 // windows that overlap   4 x 2    share rows and columns: 3/1 loads 3, not 9;
-// along H and W                   3/2 loads 5.6. Columns of a row are compared
-//                                 first, and fewer of them thus than of 2 x 4
+// along H and W                   3/2 loads 5.6. A row's columns are compared
+//                                 once for all of its windows: 2 x 4 have more
 //   in vectors of 8      2 x 2    4 and 6.3; more would not fit in registers
 // along W only           1 x 4    share columns
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
@@ -74,7 +74,7 @@ namespace mlx_pooling::metal {
 namespace {
 
 constexpr int64_t kLaneLoads = 4;      // worth a lane
-constexpr int64_t kLongLaneLoads = 32; // where no lanes would leave none idle
+constexpr int64_t kLongLaneLoads = 32; // where the GPU is full without lanes
 constexpr int64_t kSliceLoads = 8; // for each lane of a simdgroup, worth slices
 constexpr double kSmallWindow = 14;  // loads, where passes take more launches
 constexpr double kSmallWindow1d = 4; // and where they do not
@@ -288,8 +288,11 @@ std::optional<Split> window_split(const Geometry& g, int width) {
   auto shares = std::max(
       shares_of(kLaneLoads, few_threads()),
       shares_of(kLongLaneLoads, many_threads()));
+  // Elsewhere simdgroups are to be full, and nothing else to load less.
   bool is_idle = threads < few_threads();
-  if (!is_idle && (shares == 1 || forward_way(g, width) != Way::direct)) {
+  bool is_worth_it = shares > 1 && vectors * shares >= kLanes &&
+      forward_way(g, width) == Way::direct;
+  if (!is_idle && !is_worth_it) {
     return std::nullopt;
   }
   // As many read 64 bytes of neighbouring channels, where there are.

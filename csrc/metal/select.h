@@ -25,8 +25,8 @@ struct Split {
   int64_t slices;
 };
 
-// None where there are threads enough, or too few taps. `width` channels are in
-// a vector.
+// None where there are threads enough, too few taps, or passes that load less.
+// `width` channels are in a vector.
 std::optional<Split> window_split(const Geometry& g, int width);
 
 // That share so many taps.

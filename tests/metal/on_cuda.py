@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from metal import shader_host, shader_runs
 
 # They need what only the watching encoder can tell.
-WATCHED = "loads or fault or launch or stored or planted or threads or neighbours"
-WATCHED += " or begins_at or traffic"
+WATCHED = "test_loads or test_traffic or planted_fault or test_threads"
+WATCHED += " or reads_neighbours or begins_at_a_quarter"
 
 
 def runs() -> dict[str, shader_runs.Run]:

@@ -93,7 +93,7 @@ def library() -> ctypes.CDLL:
 
 
 def use_cuda(library: ctypes.CDLL, repeats: int = 0) -> None:
-    """Run shaders on an NVIDIA GPU, each launch ``repeats`` times more to time it."""
+    """Run shaders on an NVIDIA GPU, and time ``repeats`` times five of each launch."""
     if error := library.use_cuda(repeats).decode():
         raise RuntimeError(error)
 

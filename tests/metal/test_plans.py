@@ -535,6 +535,7 @@ def test_few_outputs_keep_many_threads_busy(library: ctypes.CDLL, op: str, name:
         (Shape(plane(7, 7), 8, 2048), "threads enough for few taps"),
         (Shape(plane(56, 56), 256, 512), "threads enough"),
         (Shape(plane(19, 13, 1, 6), 1, 256), "passes load less"),
+        (Shape(plane(512, 8), 4, 1), "no full simdgroups of one channel"),
         (Shape(plane(28, 3, 1, 1), 1, 1), "few taps"),
     ],
     ids=str,

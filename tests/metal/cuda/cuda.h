@@ -27,7 +27,7 @@ struct CudaRun {
 };
 
 // Runs a launch on an NVIDIA GPU, with its source compiled as CUDA C++: once,
-// and as often again as it is to be timed.
+// and then to time it so many repeats of five.
 CudaRun run_on_cuda(
     const Launch& launch,
     const PoolParams& params,

@@ -263,8 +263,8 @@ EXPORTED void run_shaders(bool run, int order) {
   settings.order = static_cast<metal::Order>(order);
 }
 
-// From now on on an NVIDIA GPU, each launch as often again to time it; returns
-// why not, "" if it can be.
+// Launches go to an NVIDIA GPU from now on, and are timed in so many repeats of
+// five; returns why not, "" if they do.
 EXPORTED const char* use_cuda(int repeats) {
   static std::string error;
   try {
