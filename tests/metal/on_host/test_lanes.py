@@ -213,7 +213,8 @@ def test_threads(kind: str, name: str):
     assert arguments(first["kernel"]) == (width, lanes)
     assert len(rest) == (slices > 1)
     threads = math.prod(first["grid"])
-    assert threads == output**2 * shape[-1] // width * lanes * slices
+    outputs = shape[0] * output**2 * shape[-1]
+    assert threads == outputs // width * lanes * slices
     vectors = math.prod(shape) // width
     assert threads >= min(2048, vectors / 8)
     # Each vector of the input is loaded once.

@@ -126,7 +126,7 @@ def test_vectors_of_bytes(kind: str, name: str, width: int):
     g = geometry((5, 8), 2)
     for tile, window in (("1, 1", g), ("2, 2", geometry((7, 9), 3, (2, 1), 1))):
         # Too many channels for a run, an odd number of vectors of them.
-        x = Data("extremes", 1).array((3, *g.size, 41 * width), BYTES[name])
+        x = Data("extremes", 1).array((3, *window.size, 41 * width), BYTES[name])
         (kernel,) = assert_agree(quantized(window, x, 5))
         tile = tile if width == 8 or tile == "1, 1" else "4, 2"
         assert kernel == f"{kind}<{name}, int, {width}, {tile}>"

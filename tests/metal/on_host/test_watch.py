@@ -48,7 +48,8 @@ FAULTS = {
         "read of an output",
     ),
     "input written": (
-        "? term<A>(p, v.v[i]) => ? A(const_cast<T*>(x)[0] = v.v[i])",
+        "add_pack<V>(p, sums[t], => const_cast<T*>(from)[0] = T(1), "
+        "add_pack<V>(p, sums[t],",
         "write to an input",
     ),
 }
