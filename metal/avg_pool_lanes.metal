@@ -9,15 +9,10 @@ void add_taps(
     const device From* from,
     Walk<Index> walk,
     thread Tap<Index>& tap) {
-  Pack<From, V> v[N];
+  const NextTaps<From, V, N> next = next_taps<V, N>(p, from, walk, tap);
   MLX_POOLING_UNROLL
   for (int a = 0; a < N; ++a) {
-    v[a] = load<V>(from + tap_element(p, walk.window, tap));
-    tap = advanced(tap, walk.step, walk.count);
-  }
-  MLX_POOLING_UNROLL
-  for (int a = 0; a < N; ++a) {
-    add_pack<V>(p, total, v[a]);
+    add_pack<V>(p, total, next.v[a]);
   }
 }
 

@@ -31,12 +31,6 @@ bool beats(T v, T best) {
   return minimum ? v < best : v > best;
 }
 
-// The largest number, of no tap.
-template <typename Number>
-bool is_none(Number tap) {
-  return tap == Number(~Number(0));
-}
-
 // Of taps that come one after the other: the first of equal ones stays, the
 // last NaN takes over.
 template <typename T>

@@ -101,6 +101,12 @@ bool is_nan(T v) {
   return v != v;
 }
 
+// Whether the number of a tap, or an offset, is the largest: there is no tap.
+template <typename Number>
+bool is_none(Number tap) {
+  return tap == Number(~Number(0));
+}
+
 // A range of taps, windows or columns: [first, last).
 template <typename Index>
 struct Range {

@@ -143,6 +143,29 @@ uint window_number(
       uint(window.columns.first + tap.column);
 }
 
+// The next N taps of a lane, whose loads are under way at a time.
+template <typename T, int V, int N>
+struct NextTaps {
+  Pack<T, V> v[N];
+  uint number[N];
+};
+
+template <int V, int N, typename T, typename Index>
+NextTaps<T, V, N> next_taps(
+    constant PoolParams& p,
+    const device T* from,
+    Walk<Index> walk,
+    thread Tap<Index>& tap) {
+  NextTaps<T, V, N> next;
+  MLX_POOLING_UNROLL
+  for (int a = 0; a < N; ++a) {
+    next.v[a] = load<V>(from + tap_element(p, walk.window, tap));
+    next.number[a] = window_number(p, walk.window, tap);
+    tap = advanced(tap, walk.step, walk.count);
+  }
+  return next;
+}
+
 // Of the lane whose number differs in the bits of `mask`. Not every type can
 // be shuffled as it is.
 template <typename T>

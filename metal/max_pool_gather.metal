@@ -12,7 +12,7 @@ template <typename T, typename Offset, typename Index>
   const Place<Index> at = place<Index, 1, 1, 1>(thread_at, p);
   const int64_t to = own_element(p.y, at);
   const Offset offset = offsets[to];
-  if (offset == Offset(~Offset(0))) {
+  if (is_none(offset)) {
     y[to] = with_values ? T(0) : T(~T(0));
     return;
   }

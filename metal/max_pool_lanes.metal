@@ -9,19 +9,12 @@ void take_taps(
     const device T* from,
     Walk<Index> walk,
     thread Tap<Index>& tap) {
-  Pack<T, V> v[N];
-  uint number[N];
-  MLX_POOLING_UNROLL
-  for (int a = 0; a < N; ++a) {
-    v[a] = load<V>(from + tap_element(p, walk.window, tap));
-    number[a] = window_number(p, walk.window, tap);
-    tap = advanced(tap, walk.step, walk.count);
-  }
+  const NextTaps<T, V, N> next = next_taps<V, N>(p, from, walk, tap);
   MLX_POOLING_UNROLL
   for (int a = 0; a < N; ++a) {
     MLX_POOLING_UNROLL
     for (int i = 0; i < V; ++i) {
-      take<kForward>(best, i, v[a].v[i], number[a]);
+      take<kForward>(best, i, next.v[a].v[i], next.number[a]);
     }
   }
 }

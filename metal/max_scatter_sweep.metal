@@ -46,9 +46,9 @@ template <
       const uint tap = uint(winner.v[i]);
       const uint row = tap / uint(kernel_w);
       const uint column = tap - row * uint(kernel_w);
-      const bool has_winner = winner.v[i] != Offset(~Offset(0));
-      const Index won =
-          has_winner ? Index(column) * dilation_w - distance : Index(-1);
+      const Index won = is_none(winner.v[i])
+          ? Index(-1)
+          : Index(column) * dilation_w - distance;
       MLX_POOLING_UNROLL
       for (int t = 0; t < TW; ++t) {
         const bool is_own = won == t;

@@ -159,10 +159,11 @@ Plan plan_max_pool(
     operands.push_back(*offsets);
   }
   auto width = vector_width(g.channels, operands);
-  if (auto split = window_split(g, width)) {
+  auto way = forward_way(g, width);
+  if (auto split = window_split(g, width, way)) {
     return plan_max_lanes(g, *split, x, y, offsets);
   }
-  if (forward_way(g, width) != Way::direct) {
+  if (way != Way::direct) {
     return plan_max_sweeps(g, x, y, offsets);
   }
   auto [kernel, channels, tile] = over_windows_kernel(
@@ -221,10 +222,11 @@ Plan plan_avg_pool(
     const Geometry& g, Operand x, Averaging averaging, Operand y) {
   auto operands = summed(x, y);
   auto width = vector_width(g.channels, operands);
-  if (auto split = window_split(g, width)) {
+  auto way = forward_way(g, width);
+  if (auto split = window_split(g, width, way)) {
     return plan_avg_lanes(g, *split, x, averaging, y);
   }
-  if (forward_way(g, width) != Way::direct) {
+  if (way != Way::direct) {
     return plan_avg_sweeps(g, x, averaging, y);
   }
   auto [kernel, channels, tile] =

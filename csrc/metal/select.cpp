@@ -267,7 +267,7 @@ Way backward_way(const Geometry& g, int width) {
   return can_pass && are_better(g, passes, direct) ? Way::axes : Way::direct;
 }
 
-std::optional<Split> window_split(const Geometry& g, int width) {
+std::optional<Split> window_split(const Geometry& g, int width, Way way) {
   auto vectors = g.channels / width;
   auto threads = g.outputs() * vectors;
   int64_t taps = 1;
@@ -290,8 +290,8 @@ std::optional<Split> window_split(const Geometry& g, int width) {
       shares_of(kLongLaneLoads, many_threads()));
   // Elsewhere simdgroups are to be full, and nothing else to load less.
   bool is_idle = threads < few_threads();
-  bool is_worth_it = shares > 1 && vectors * shares >= kLanes &&
-      forward_way(g, width) == Way::direct;
+  bool is_worth_it =
+      shares > 1 && vectors * shares >= kLanes && way == Way::direct;
   if (!is_idle && !is_worth_it) {
     return std::nullopt;
   }

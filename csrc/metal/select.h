@@ -26,8 +26,8 @@ struct Split {
 };
 
 // None where there are threads enough, too few taps, or passes that load less.
-// `width` channels are in a vector.
-std::optional<Split> window_split(const Geometry& g, int width);
+// `width` channels are in a vector; `way` is what the windows would take else.
+std::optional<Split> window_split(const Geometry& g, int width, Way way);
 
 // That share so many taps.
 int lanes_for(int64_t taps);

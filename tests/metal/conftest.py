@@ -70,10 +70,6 @@ def runs(
 
 @pytest.fixture(scope="session")
 def library(host_folder: Path) -> ctypes.CDLL:
-    """That build, to be asked what tests/metal/host exports besides the package."""
+    """That build, asked from outside the process that runs shaders."""
     (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
-    library = ctypes.CDLL(str(extension))
-    library.plan.restype = ctypes.c_char_p
-    library.cuda_source.restype = ctypes.c_char_p
-    library.use_cuda.restype = ctypes.c_char_p
-    return library
+    return shader_host.declared(str(extension))

@@ -143,6 +143,7 @@ MUTATIONS = {
         ("next.row >= count.row", "next.row > count.row"),
         ("next.d += 1;", ""),
         ("tap_number<Index>(L, walk.count)", "tap_number<Index>(1, walk.count)"),
+        ("tap = advanced(tap, walk.step, walk.count);", ""),
         ("n > (count - 1) * L", "n > count * L"),
         ("n > (count - 1) * L", "n > (count - 2) * L"),
         ("(all + slices - 1) / slices", "all / slices"),
@@ -158,7 +159,6 @@ MUTATIONS = {
         ("with_taps ? taps + first", "with_taps ? taps"),
         ("mask < kLanes;", "mask < kLanes / 2;"),
         ("shuffled(best.tap[i], ushort(mask))", "best.tap[i]"),
-        ("tap = advanced(tap, walk.step, walk.count);", ""),
     ],
     "metal/avg_pool_lanes.metal": [
         ("int mask = kLanes / L;", "int mask = 2 * kLanes / L;"),
@@ -238,7 +238,7 @@ MUTATIONS = {
         ("if (has_column(p, at, t)) {", "{"),
     ],
     "metal/max_pool_gather.metal": [
-        ("offset == Offset(~Offset(0))", "offset == Offset(0)"),
+        ("is_none(offset)", "offset == Offset(0)"),
         ("tap_row % uint(along_h.taps)", "tap_row % uint(along_w.taps)"),
         ("window_start(along_w, at.first)", "at.first * along_w.stride"),
     ],
@@ -337,10 +337,10 @@ MUTATIONS = {
         ("tap - row * uint(kernel_w)", "tap"),
         ("* dilation_w - distance", "* stride_w - distance"),
         ("by_w.tap * dilation_w + by_w.phase", "by_w.tap * dilation_w"),
-        ("winner.v[i] != Offset(~Offset(0))", "winner.v[i] != Offset(0)"),
+        ("is_none(winner.v[i])", "winner.v[i] == Offset(0)"),
         ("is_own ? row :", "is_own ? tap :"),
         ("row_tap[t][i] = ~0u;", "row_tap[t][i] = 0u;"),
-        (": Index(-1)", ": Index(0)"),
+        ("? Index(-1)", "? Index(0)"),
     ],
     "metal/avg_grad_sweep.metal": [
         ("tap_of(along_w, by_input) >= 0", "tap_of(along_w, by_input) > 0"),

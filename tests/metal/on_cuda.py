@@ -1,7 +1,7 @@
 """Runs the tests of the shaders on an NVIDIA GPU, where their threads run at once.
 
     python tests/metal/on_cuda.py
-    python tests/metal/on_cuda.py --jobs 4 --build /tmp/on_cuda
+    python tests/metal/on_cuda.py --jobs 4
 
 Linux, a driver and NVRTC (``pip install nvidia-cuda-nvrtc``, its folder in
 LD_LIBRARY_PATH) are all of CUDA that it takes: the shaders are compiled as CUDA C++ by

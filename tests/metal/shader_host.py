@@ -78,15 +78,21 @@ def build(folder: Path, *cmake_arguments: str) -> Path:
     return site
 
 
+def declared(extension: str) -> ctypes.CDLL:
+    """The build, to be asked what tests/metal/host exports besides the package."""
+    library = ctypes.CDLL(extension)
+    texts = ("plan", "take_records", "ready_library")
+    for name in (*texts, "cuda_source", "use_cuda", "cuda_device"):
+        getattr(library, name).restype = ctypes.c_char_p
+    library.cuda_copy_bandwidth.restype = ctypes.c_double
+    return library
+
+
 @cache
 def library() -> ctypes.CDLL:
     import mlx_pooling
 
-    library = ctypes.CDLL(mlx_pooling._ext.__file__)
-    library.take_records.restype = ctypes.c_char_p
-    library.use_cuda.restype = ctypes.c_char_p
-    library.cuda_device.restype = ctypes.c_char_p
-    library.cuda_copy_bandwidth.restype = ctypes.c_double
+    library = declared(mlx_pooling._ext.__file__)
     if ON_CUDA:
         use_cuda(library)
     return library

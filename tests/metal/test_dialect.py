@@ -313,7 +313,11 @@ FAULTS = {
         *("simd_shuffle_xor(uint(v), mask)", "simd_shuffle_xor(v, mask)"),
         "'simd_shuffle_xor' is ambiguous",
     ),
-    "unused variable": ("  uint number[N];", "  int i; uint number[N];", "unused"),
+    "unused variable": (
+        "  NextTaps<T, V, N> next;",
+        "  int i; NextTaps<T, V, N> next;",
+        "unused",
+    ),
     "comparison of signs": (
         *("; j < tile.columns.last;", "; uint(j) < tile.columns.last;"),
         "different signs",

@@ -57,6 +57,7 @@ SHAPES = {
     "10^7 channels": Shape(plane(4, 2), 1, 10**7),
     "10^7 and one channels": Shape(plane(4, 3, 1, 1), 1, 10**7 + 1, "bfloat16"),
     "2^31 - 1 channels": Shape(plane(2, 2), 1, LARGEST, "int8"),
+    "rows near 2^31": Shape(geometry((LARGEST - 20, 4), (8, 2), (7, 1)), 1, 4),
     "axes of length 1": Shape(plane(1, 1), 1, 1),
     "length 1, all axes": Shape(geometry((1, 1, 1), 3, 1, 1), 5, 3),
     "batch of 10^6": Shape(plane(3, 3, 1, 1), 10**6, 16),

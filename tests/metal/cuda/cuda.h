@@ -23,7 +23,7 @@ std::string cuda_source(const Launch& launch, const std::string& source);
 
 struct CudaRun {
   std::string error;   // empty: none
-  double milliseconds; // of the fastest of the repeats
+  double milliseconds; // a launch of the fastest repeat
 };
 
 // Runs a launch on an NVIDIA GPU, with its source compiled as CUDA C++: once,

@@ -245,10 +245,10 @@ void write(std::ostream& out, const Plan& plan) {
 }
 
 // For the caller to read before it asks again.
-const char* kept(const std::ostringstream& out) {
-  static std::string text;
-  text = out.str();
-  return text.c_str();
+const char* kept(std::string text) {
+  static std::string last;
+  last = std::move(text);
+  return last.c_str();
 }
 
 } // namespace
@@ -266,22 +266,18 @@ EXPORTED void run_shaders(bool run, int order) {
 // Launches go to an NVIDIA GPU from now on, and are timed in so many repeats of
 // five; returns why not, "" if they do.
 EXPORTED const char* use_cuda(int repeats) {
-  static std::string error;
   try {
     metal::require_cuda();
-    metal::settings().on_cuda = true;
-    metal::settings().repeats = repeats;
-    error.clear();
-  } catch (const std::exception& failure) {
-    error = failure.what();
+  } catch (const std::exception& error) {
+    return metal::kept(error.what());
   }
-  return error.c_str();
+  metal::settings().on_cuda = true;
+  metal::settings().repeats = repeats;
+  return "";
 }
 
 EXPORTED const char* cuda_device() {
-  static std::string name;
-  name = metal::cuda_device();
-  return name.c_str();
+  return metal::kept(metal::cuda_device());
 }
 
 EXPORTED double cuda_copy_bandwidth() {
@@ -303,7 +299,7 @@ EXPORTED const char* take_records() {
   std::ostringstream out;
   metal::write_items(out, metal::settings().records);
   metal::settings().records.clear();
-  return metal::kept(out);
+  return metal::kept(out.str());
 }
 
 namespace {
@@ -346,20 +342,16 @@ EXPORTED const char* plan(
       offsets ? &*offsets : nullptr);
   std::ostringstream out;
   metal::write(out, last_plan());
-  return metal::kept(out);
+  return metal::kept(out.str());
 }
 
 // Of a launch of the last plan.
 EXPORTED const char* cuda_source(int launch) {
-  static std::string source;
   auto& planned = last_plan().launches.at(launch);
-  source = metal::cuda_source(planned, planned.source());
-  return source.c_str();
+  return metal::kept(metal::cuda_source(planned, planned.source()));
 }
 
 // The ahead-of-time library beside this one, "" where there is none.
 EXPORTED const char* ready_library() {
-  static std::string path;
-  path = metal::ready_library().value_or("");
-  return path.c_str();
+  return metal::kept(metal::ready_library().value_or(""));
 }
