@@ -386,6 +386,8 @@ DIGESTED = {
     "3-d of few columns": ((24, 48, 64, 1), (13, 16, 64), (1, 16, 64), (6, 0, 0)),
     "global": ((56, 56, 96), 56, 56, 0),
     "global, of more channels": ((56, 56, 256), 56, 56, 0),
+    "global, of 12 vectors": ((20, 30, 192), (20, 30), 1, 0),
+    "global, of many channels": ((14, 14, 640), 14, 14, 0),
     "global, of vectors and a rest": ((20, 30, 603), (20, 30), 1, 0),
     "7/7": ((50, 50, 64), 7, 7, 0),
     "2/2": ((90, 90, 64), 2, 2, 0),
@@ -450,6 +452,23 @@ def test_results_begin_where_a_cache_line_does(size: int, dtype: mx.Dtype):
     unpooled = mlx_pooling.max_unpool2d(pooled, indices, 2, output_size=x.shape[1:3])
     for a in (pooled, unpooled):
         assert np.array(a, copy=False).ctypes.data % 64 == 0
+
+
+@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU's memory")
+@pytest.mark.parametrize("channels", [640, 656])
+@pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
+def test_results_do_not_depend_on_where_an_input_begins(name: str, channels: int):
+    """In a line of the cache: so many channels are read as if it began with one."""
+    pool = getattr(mlx_pooling, name)
+    shape = (8, 5, 7, channels)
+    x = mx.random.normal((int(np.prod(shape)),), key=mx.random.key(0))
+    expected = pool(x.reshape(shape), (5, 7))
+    begins = set()
+    for elements in range(16):
+        view = mx.concatenate([mx.zeros(elements), x])[elements:].reshape(shape)
+        assert mx.array_equal(pool(view, (5, 7)), expected)
+        begins.add(np.array(view, copy=False).ctypes.data % 64)
+    assert len(begins) >= 4
 
 
 @pytest.mark.parametrize("channels", [1, 3, 40])

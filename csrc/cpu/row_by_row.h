@@ -22,22 +22,34 @@ class RowByRow {
  public:
   RowByRow(const Task& task, Ends& ends)
       : links_(task.links),
+        from_(static_cast<const typename Ends::Stored*>(task.from)),
         channels_(task.channels),
+        outgrows_(outgrows_caches(task.from_bytes())),
         in_turn_(are_read_in_turn(task)),
         ends_(ends) {}
 
   // Some channels of one output.
   void run(const Tiling::Unit& unit) {
     const Walk walk(links_, unit.sample);
+    lead_ = lead(unit.channels);
     Scratch scratch;
-    auto total = Op::take(scratch, unit.channels.size());
-    auto of_part = Op::take(scratch, in_turn_ ? unit.channels.size() : 0);
+    auto slots = unit.channels.size() + 2 * kLanes;
+    auto total = Op::take(scratch, slots);
+    auto of_part = Op::take(scratch, in_turn_ ? slots : 0);
     reduce(walk, unit.channels, total, of_part);
-    ends_.write(
-        unit.sample, unit.channels.begin, unit.channels.size(), kAheadBytes,
-        ends_.writing(walk.d(), walk.h(), walk.w()),
-        [&]<int L>(Lanes<L>, int64_t j)
-            MLX_POOLING_LAMBDA { return Op::template read<L>(total + j); });
+    const auto ends = ends_; // where no store can change it
+    const auto at = unit.sample * channels_ + unit.channels.begin;
+    auto common = ends.writing(walk.d(), walk.h(), walk.w());
+    for_each<kFewVectors>(
+        unit.channels,
+        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
+            MLX_POOLING_LAMBDA {
+              for (int u = 0; u < U; ++u) {
+                ends.template write_cell<L>(
+                    at + c + u * L, kAheadBytes,
+                    Op::template read<L>(total + (slot + u * L)), common);
+              }
+            });
   }
 
  private:
@@ -45,6 +57,9 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors =
       kRegisters >= 8 * Op::kCellVectors ? 8 : 4;
+  // Registers also hold 12 or 16: of other numbers between them and those, each
+  // would be as much code again.
+  static constexpr bool kHasMore = kVectorBytes == 64 && Op::kCellVectors == 1;
   // Of what is not read at once.
   static constexpr int kFewVectors = kVectorBytes >= 32 ? 2 : 4;
   static constexpr int64_t kPage = 4096; // bytes
@@ -59,7 +74,8 @@ class RowByRow {
 
   // All channels of a position.
   bool are_read_at_once() const {
-    return channels_ <= kMostVectors * kLanes;
+    bool are_more = channels_ == 12 * kLanes || channels_ == 16 * kLanes;
+    return channels_ <= kMostVectors * kLanes || (kHasMore && are_more);
   }
 
   // Whether one tap is read after the other, to the same result: memory is read
@@ -70,6 +86,22 @@ class RowByRow {
         position_bytes() < kPage && outgrows_caches(task.from_bytes());
   }
 
+  // Channels before the first vector that lies in one cache line, if those of
+  // every position have as many: MLX's arrays do not begin with a line. Where
+  // memory is what takes time, more visits take longer.
+  int64_t lead(Range channels) const {
+    constexpr int64_t kSize = sizeof(typename Ends::Stored);
+    constexpr auto kVector = kLanes * kSize;
+    constexpr bool kIsLong = kVector >= 32 && kVector == kVectorBytes;
+    bool pays = kIsLong && channels.size() >= 24 * kLanes && !outgrows_ &&
+        !are_read_at_once();
+    if (!pays || position_bytes() % kVector != 0) {
+      return 0;
+    }
+    auto begin = reinterpret_cast<uintptr_t>(from_ + channels.begin);
+    return (kVector - begin % kVector) % kVector / kSize;
+  }
+
   // Of a part: of many channels, as many as hardware follows side by side, of
   // few so many that their sum is still exact enough. A unit's channels do not
   // count: results must not depend on those.
@@ -78,12 +110,18 @@ class RowByRow {
   }
 
   // Bytes to what is asked for ahead: what follows in a position that is larger
-  // than a page, or is read at once. Of others so far that hardware, which
-  // loses track at the end of a page, does not ask for it itself.
-  uintptr_t ahead() const {
-    constexpr int64_t kAtOnce = kMostVectors * kVectorBytes;
+  // than a page, or is read at once. Of others the same of a position further
+  // on, or so far that hardware, which loses track at the end of a page, does
+  // not ask for it itself.
+  uintptr_t ahead(Range channels) const {
+    constexpr int64_t kAtOnce = 8 * kVectorBytes;
     auto position = position_bytes();
-    return position > kAtOnce && position <= kPage ? kPage : kAtOnce;
+    if (lead_ > 0 && position < kPage) {
+      return 2 * position;
+    }
+    bool at_once = are_read_at_once() && channels.size() == channels_;
+    bool is_short = lead_ == 0 && position > kAtOnce && position <= kPage;
+    return is_short && !at_once ? kPage : kAtOnce;
   }
 
   void reduce(
@@ -104,7 +142,7 @@ class RowByRow {
         if (in_turn_) {
           join_in_turn(row, part, first, channels, is_first ? total : of_part);
           if (!is_first) {
-            join(channels.size(), total, of_part);
+            join(channels, total, of_part);
           }
         } else {
           join_part(row, part, first, channels, total, is_first);
@@ -113,9 +151,10 @@ class RowByRow {
       }
     });
     if (is_first) {
-      for_each_lane<kLanes>(channels.size(), [&]<int L>(Lanes<L>, int64_t c) {
-        Op::template write<L>(total + c, Op::template nothing<L>());
-      });
+      for_each_lane<kLanes>(
+          channels.size() + 2 * kLanes, [&]<int L>(Lanes<L>, int64_t slot) {
+            Op::template write<L>(total + slot, Op::template nothing<L>());
+          });
     }
   }
 
@@ -135,44 +174,49 @@ class RowByRow {
       auto at = first + k * step * channels_ + channels.begin;
       for_each<kFewVectors>(
           channels,
-          [&]<int L, int U>(
-              Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-            NanWatch<typename Op::Value, L> rest;
-            for (int u = 0; u < U; ++u) {
-              auto cell = ends.template read_cell<L>(at + c + u * L, common);
-              if constexpr (Op::kWatched && L == kLanes) {
-                watch.see(cell.value, u);
-              } else if constexpr (Op::kWatched) {
-                rest.see(cell.value, u);
-              }
-              cell = Op::template moved<L>(cell, part.tap + k);
-              if (k > 0) {
-                cell = Op::template joined<L>(
-                    Op::template read<L>(to + (c + u * L)), cell);
-              }
-              Op::template write<L>(to + (c + u * L), cell);
-            }
-            if constexpr (Op::kWatched) {
-              if constexpr (L < kLanes) {
-                ends_.see_nan(rest.saw_nan());
-              }
-            }
-          });
+          [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
+              MLX_POOLING_LAMBDA {
+                NanWatch<typename Op::Value, L> rest;
+                for (int u = 0; u < U; ++u) {
+                  auto cell =
+                      ends.template read_cell<L>(at + c + u * L, common);
+                  if constexpr (Op::kWatched && L == kLanes) {
+                    watch.see(cell.value, u);
+                  } else if constexpr (Op::kWatched) {
+                    rest.see(cell.value, u);
+                  }
+                  cell = Op::template moved<L>(cell, part.tap + k);
+                  if (k > 0) {
+                    cell = Op::template joined<L>(
+                        Op::template read<L>(to + (slot + u * L)), cell);
+                  }
+                  Op::template write<L>(to + (slot + u * L), cell);
+                }
+                if constexpr (Op::kWatched) {
+                  if constexpr (L < kLanes) {
+                    ends_.see_nan(rest.saw_nan());
+                  }
+                }
+              });
     }
     if constexpr (Op::kWatched) {
       ends_.see_nan(watch.saw_nan());
     }
   }
 
-  static void
-  join(int64_t channels, typename Op::Cells total, typename Op::Cells part) {
-    for (int64_t c = 0; c < channels; c += kLanes) {
-      Op::template write<kLanes>(
-          total + c,
-          Op::template joined<kLanes>(
-              Op::template read<kLanes>(total + c),
-              Op::template read<kLanes>(part + c)));
-    }
+  void join(
+      Range channels, typename Op::Cells total, typename Op::Cells part) const {
+    for_each<kFewVectors>(
+        channels,
+        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t, int64_t slot)
+            MLX_POOLING_LAMBDA {
+              for (int u = 0; u < U; ++u, slot += L) {
+                auto cell = Op::template joined<L>(
+                    Op::template read<L>(total + slot),
+                    Op::template read<L>(part + slot));
+                Op::template write<L>(total + slot, cell);
+              }
+            });
   }
 
   void join_part(
@@ -185,56 +229,65 @@ class RowByRow {
     auto step = links_.axes[2].step * channels_;
     const auto ends = ends_; // where no store can change it
     auto common = ends.reading(row, part.first);
-    auto ahead = this->ahead();
+    auto ahead = this->ahead(channels);
     for_each<kMostVectors>(
         channels,
-        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          NanWatch<typename Op::Value, L, U> watch;
-          auto cell = [&](int64_t at, int64_t k, int u) MLX_POOLING_LAMBDA {
-            ends.template fetch_cell_ahead<L, 1>(at + u * L, ahead);
-            auto cell = ends.template read_cell<L>(at + u * L, common);
-            if constexpr (Op::kWatched) {
-              watch.see(cell.value, u);
-            }
-            return Op::template moved<L>(cell, part.tap + k);
-          };
-          typename Op::template Cell<L> cells[U];
-          auto at = first + channels.begin + c;
-          for (int u = 0; u < U; ++u) {
-            cells[u] = cell(at, 0, u);
-          }
-          for (int64_t k = 1; k < part.count; ++k) {
-            at += step;
-            for (int u = 0; u < U; ++u) {
-              cells[u] = Op::template joined<L>(cells[u], cell(at, k, u));
-            }
-          }
-          for (int u = 0; u < U; ++u) {
-            auto to = total + (c + u * L);
-            if (!is_first) {
-              cells[u] =
-                  Op::template joined<L>(Op::template read<L>(to), cells[u]);
-            }
-            Op::template write<L>(to, cells[u]);
-          }
-          if constexpr (Op::kWatched) {
-            ends_.see_nan(watch.saw_nan());
-          }
-        });
+        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
+            MLX_POOLING_LAMBDA {
+              NanWatch<typename Op::Value, L, U> watch;
+              auto cell = [&](int64_t at, int64_t k, int u) MLX_POOLING_LAMBDA {
+                ends.template fetch_cell_ahead<L, 1>(at + u * L, ahead);
+                auto cell = ends.template read_cell<L>(at + u * L, common);
+                if constexpr (Op::kWatched) {
+                  watch.see(cell.value, u);
+                }
+                return Op::template moved<L>(cell, part.tap + k);
+              };
+              typename Op::template Cell<L> cells[U];
+              auto at = first + channels.begin + c;
+              for (int u = 0; u < U; ++u) {
+                cells[u] = cell(at, 0, u);
+              }
+              for (int64_t k = 1; k < part.count; ++k) {
+                at += step;
+                for (int u = 0; u < U; ++u) {
+                  cells[u] = Op::template joined<L>(cells[u], cell(at, k, u));
+                }
+              }
+              for (int u = 0; u < U; ++u) {
+                auto to = total + (slot + u * L);
+                if (!is_first) {
+                  cells[u] = Op::template joined<L>(
+                      Op::template read<L>(to), cells[u]);
+                }
+                Op::template write<L>(to, cells[u]);
+              }
+              if constexpr (Op::kWatched) {
+                ends_.see_nan(watch.saw_nan());
+              }
+            });
   }
 
-  // No element twice, unlike for_each_lane: totals add up. What is not read at
-  // once is read in small pieces: hardware looks ahead for each instruction,
-  // whose loads should lie close to each other.
+  // Calls visit(Lanes<L>{}, Vectors<U>{}, c, slot) so that vectors of L
+  // elements from c + u * L on cover all channels. Each has totals of its own,
+  // from slot + u * L on: channels that two of them share do not count twice.
+  // What is not read at once is read in small pieces: hardware looks ahead for
+  // each instruction, whose loads should lie close to each other.
   template <int kMost, typename Visit>
   MLX_POOLING_INLINE void for_each(Range channels, Visit visit) const {
     int64_t c = 0;
+    int64_t slot = 0;
     auto in_blocks_of = [&]<int U>(Vectors<U>) MLX_POOLING_LAMBDA {
-      for (; c + U * kLanes <= channels.size(); c += U * kLanes) {
-        visit(Lanes<kLanes>{}, Vectors<U>{}, c);
+      for (; c + U * kLanes <= channels.size();
+           c += U * kLanes, slot += U * kLanes) {
+        visit(Lanes<kLanes>{}, Vectors<U>{}, c, slot);
       }
     };
     if (are_read_at_once()) {
+      if constexpr (kHasMore && kMost == kMostVectors) {
+        in_blocks_of(Vectors<16>{});
+        in_blocks_of(Vectors<12>{});
+      }
       if constexpr (kMost >= 8) {
         in_blocks_of(Vectors<8>{});
       }
@@ -242,21 +295,34 @@ class RowByRow {
         in_blocks_of(Vectors<4>{});
       }
     }
+    if (lead_ > 0) {
+      visit(Lanes<kLanes>{}, Vectors<1>{}, c, slot);
+      c = lead_;
+      slot = kLanes;
+    }
     in_blocks_of(Vectors<kFewVectors>{});
     in_blocks_of(Vectors<1>{});
+    if (lead_ > 0 && c < channels.size()) {
+      return visit(
+          Lanes<kLanes>{}, Vectors<1>{}, channels.size() - kLanes, slot);
+    }
     if constexpr (kLanes > 4) {
-      for (; c + kLanes / 4 <= channels.size(); c += kLanes / 4) {
-        visit(Lanes<kLanes / 4>{}, Vectors<1>{}, c);
+      for (; c + kLanes / 4 <= channels.size();
+           c += kLanes / 4, slot += kLanes / 4) {
+        visit(Lanes<kLanes / 4>{}, Vectors<1>{}, c, slot);
       }
     }
-    for (; c < channels.size(); ++c) {
-      visit(Lanes<1>{}, Vectors<1>{}, c);
+    for (; c < channels.size(); ++c, ++slot) {
+      visit(Lanes<1>{}, Vectors<1>{}, c, slot);
     }
   }
 
   const Links& links_;
+  const typename Ends::Stored* from_;
   int64_t channels_;
+  bool outgrows_;
   bool in_turn_;
+  int64_t lead_ = 0; // of the unit
   Ends& ends_;
 };
 
