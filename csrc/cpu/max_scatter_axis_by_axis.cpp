@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "cpu/block_sums.h"
@@ -14,14 +16,26 @@ namespace {
 // `first_tap` on are looked for.
 template <typename A>
 struct Row {
+  using Value = A;
+
   const A* cotangents;
   const uint8_t* taps;
   uint8_t first_tap;
 };
 
+// Those in line with a row of inputs, which are the ones before `end`; or also
+// with the next row of inputs, which are the ones from `next_begin` on.
+template <typename A>
+struct RowsInLine {
+  std::vector<Row<A>> rows;
+  int64_t end = 0;
+  int64_t next_begin = 0;
+};
+
 // The same of one row or several, to be made.
 template <typename A>
 struct NewRows {
+  NewRows() = default;
   NewRows(Scratch& scratch, int64_t elements)
       : cotangents(scratch.take<A>(elements)),
         taps(scratch.take<uint8_t>(elements)) {}
@@ -49,18 +63,28 @@ class CollectAxisByAxis {
         task_(task),
         channels_(task.channels),
         row_(width_.other_size * channels_),
-        plane_(scratch_, depth_.kernel > 1 ? height_.span * row_ : 0),
-        line_(scratch_, std::min(row_, most_linked()) + 2 * kBlock) {}
+        plane_(scratch_, depth_.kernel > 1 ? (height_.span + 1) * row_ : 0),
+        lines_{new_line(), new_line()} {}
 
   // Positions [begin, end).
   void run(int64_t begin, int64_t end) {
+    const auto size = width_.size();
     for (auto i = begin; i < end;) {
-      auto row = i / width_.size();
-      auto first = i - row * width_.size();
-      auto last =
-          std::min({first + most_inputs(), width_.size(), first + end - i});
-      run(row, {first, last});
-      i += last - first;
+      auto row = i / size;
+      auto first = i - row * size;
+      Range inputs{first, std::min(size, first + end - i)};
+      bool is_pair = first == 0 && i + 2 * size <= end && has_next(row);
+      while (inputs.begin < inputs.end) {
+        auto till = std::min(inputs.begin + most_inputs(), inputs.end);
+        Range part{inputs.begin, till};
+        if (is_pair) {
+          run<2>(row, part);
+        } else {
+          run<1>(row, part);
+        }
+        inputs.begin = till;
+      }
+      i += is_pair ? 2 * size : inputs.end - first;
     }
   }
 
@@ -80,42 +104,62 @@ class CollectAxisByAxis {
     return (most_inputs() + width_.kernel * width_.step) * channels_;
   }
 
-  // Inputs of a row of all.
+  NewRows<A> new_line() {
+    return {scratch_, std::min(row_, most_linked()) + 2 * kBlock};
+  }
+
+  // Whether a row of inputs and the next have rows of windows in common, so
+  // that both are made of what is read once.
+  bool has_next(int64_t row) const {
+    auto h = row % height_.size();
+    return h + 1 < height_.size() && height_.step == 1 && height_.origin() &&
+        height_.of[h].count > 0 && height_.of[h + 1].count > 0;
+  }
+
+  // Inputs of a row of all, or of N rows.
+  template <int N>
   void run(int64_t row, Range inputs) {
     auto plane = row / height_.size();
     auto* dx = static_cast<T*>(task_.to) + row * width_.size() * channels_;
     auto in_line = [&](auto row_at) {
-      return rows_in_line(
+      return rows_in_line<N>(
           height_, row % height_.size(), links_.kernel_width, row_at);
     };
     if (depth_.kernel > 1) {
       auto rows = in_line([&](int64_t h) { return row_of_plane(plane, h); });
-      return collect(rows, inputs, dx);
+      return collect<N>(rows, inputs, dx);
     }
     const Link above = depth_.of[plane % depth_.size()];
-    std::vector<Row<T>> rows;
+    RowsInLine<T> rows;
     if (above.count > 0) {
       auto from = plane / depth_.size() * depth_.other_size + above.first;
       rows = in_line([&](int64_t h) { return row_of_windows(from, h); });
     }
-    collect(rows, inputs, dx);
+    collect<N>(rows, inputs, dx);
   }
 
-  // Those that a position of the axis is linked to, from one to the next of
+  // Those that N positions of the axis are linked to, from one to the next of
   // which there are so many taps.
-  template <typename RowAt>
+  template <int N, typename RowAt>
   static auto rows_in_line(
       const AxisLinks& axis, int64_t position, int64_t taps, RowAt row_at) {
+    using From = decltype(row_at(0));
     const Link link = axis.of[position];
-    std::vector<decltype(row_at(0))> rows;
-    rows.reserve(link.count);
-    for (int64_t k = 0; k < link.count; ++k) {
-      auto other = link.first + k * axis.step;
-      rows.push_back(row_at(other));
-      auto tap = link.tap + k * axis.tap_step;
-      rows.back().first_tap = static_cast<uint8_t>(tap * taps);
+    RowsInLine<typename From::Value> line;
+    auto count = link.count;
+    line.end = count;
+    if constexpr (N == 2) {
+      count = axis.last(position + 1) + 1 - link.first;
+      line.next_begin = axis.of[position + 1].first - link.first;
     }
-    return rows;
+    line.rows.reserve(count);
+    for (int64_t k = 0; k < count; ++k) {
+      auto other = link.first + k * axis.step;
+      line.rows.push_back(row_at(other));
+      auto tap = link.tap + k * axis.tap_step;
+      line.rows.back().first_tap = static_cast<uint8_t>(tap * taps);
+    }
+    return line;
   }
 
   Row<T> row_of_windows(int64_t plane, int64_t h) const {
@@ -135,47 +179,75 @@ class CollectAxisByAxis {
     for (; next_row_ <= h; ++next_row_) {
       auto sample = plane / depth_.size() * depth_.other_size;
       auto taps = links_.kernel_height * links_.kernel_width;
-      auto rows = rows_in_line(
+      auto rows = rows_in_line<1>(
           depth_, plane % depth_.size(), taps,
           [&](int64_t d) { return row_of_windows(sample + d, next_row_); });
-      join(rows, taps, {0, row_}, plane_, -slot(next_row_));
+      join<1>(rows, taps, {0, row_}, &plane_, -slot(next_row_));
     }
     return {plane_.cotangents + slot(h), plane_.taps + slot(h), 0};
   }
 
   int64_t slot(int64_t h) const {
-    return h % height_.span * row_;
+    return h % (height_.span + 1) * row_;
   }
 
-  // Passes on what is for one of so many taps from each row's first on, to the
-  // same elements from `base` on. Goes on to the end of a block.
-  template <typename From>
+  // Passes on what is for one of so many taps from each row's first on, and of
+  // as many after those to the next of N: to the same elements from `base` on.
+  // Goes on to the end of a block.
+  template <int N, typename From>
   void join(
-      const std::vector<Row<From>>& rows,
+      const RowsInLine<From>& line,
       int64_t taps,
       Range elements,
-      const NewRows<A>& to,
+      const NewRows<A>* new_rows,
       int64_t base) const {
-    with_count(rows.size(), [&](auto count) MLX_POOLING_LAMBDA {
-      const auto* from = rows.data();
+    const auto count = static_cast<int64_t>(line.rows.size());
+    with_count<(N > 1)>(count, [&](auto count) MLX_POOLING_LAMBDA {
+      std::array<NewRows<A>, N> to; // where no store can change them
+      std::copy_n(new_rows, N, to.begin());
+      const auto* from = line.rows.data();
+      const int64_t end = N > 1 ? line.end : count;
+      const int64_t next_begin = N > 1 ? line.next_begin : count;
       const auto last = static_cast<uint8_t>(taps - 1);
       for (auto j = elements.begin; j < elements.end; j += kBlock) {
         auto at = std::min(j, row_ - kBlock);
-        BlockSums<T, kVectors> sums;
-        auto found = broadcast<uint8_t, kBlock>(kNoTap);
-        for (int64_t r = 0; r < count; ++r) {
-          auto tap = load<kBlock>(from[r].taps + at) -
-              broadcast<uint8_t, kBlock>(from[r].first_tap);
-          fetch_lines_ahead<kBlock * sizeof(From)>(
-              from[r].cotangents + at, kElementsAhead * sizeof(From));
-          fetch_lines_ahead<kBlock>(from[r].taps + at, kElementsAhead);
-          sums.add(from[r].cotangents + at, BlockMask::at_most(tap, last));
-          found = smaller<kBlock>(tap, found);
+        BlockSums<T, kVectors> sums[N];
+        BlockBytes found[N];
+        std::fill_n(found, N, broadcast<uint8_t, kBlock>(kNoTap));
+        auto add =
+            [&]<int... I>(int64_t r, std::integer_sequence<int, I...>)
+                MLX_POOLING_LAMBDA {
+                  auto* cotangents = from[r].cotangents + at;
+                  fetch_lines_ahead<kBlock * sizeof(From)>(
+                      cotangents, kElementsAhead * sizeof(From));
+                  fetch_lines_ahead<kBlock>(from[r].taps + at, kElementsAhead);
+                  auto tap = load<kBlock>(from[r].taps + at);
+                  auto add_to = [&](int n) MLX_POOLING_LAMBDA {
+                    auto first = from[r].first_tap + n * taps;
+                    auto own = tap - broadcast<uint8_t, kBlock>(first);
+                    sums[n].add(cotangents, BlockMask::at_most(own, last));
+                    found[n] = smaller<kBlock>(own, found[n]);
+                  };
+                  (add_to(I), ...);
+                };
+        int64_t r = 0;
+        for (; r < next_begin; ++r) {
+          add(r, std::integer_sequence<int, 0>{});
         }
-        sums.for_each([&](int first, auto sum) MLX_POOLING_LAMBDA {
-          store<kLanes>(to.cotangents + at - base + first, sum);
-        });
-        store<kBlock>(to.taps + at - base, found);
+        if constexpr (N > 1) {
+          for (; r < end; ++r) {
+            add(r, std::integer_sequence<int, 0, 1>{});
+          }
+          for (; r < count; ++r) {
+            add(r, std::integer_sequence<int, 1>{});
+          }
+        }
+        for (int n = 0; n < N; ++n) {
+          sums[n].for_each([&](int first, auto sum) MLX_POOLING_LAMBDA {
+            store<kLanes>(to[n].cotangents + at - base + first, sum);
+          });
+          store<kBlock>(to[n].taps + at - base, found[n]);
+        }
       }
     });
   }
@@ -208,8 +280,8 @@ class CollectAxisByAxis {
   }
 
   // Makes inputs of a row of what rows pass on to it.
-  template <typename From>
-  void collect(const std::vector<Row<From>>& rows, Range inputs, T* dx) {
+  template <int N, typename From>
+  void collect(const RowsInLine<From>& rows, Range inputs, T* dx) {
     // So many elements stay in the first level of cache.
     constexpr int64_t kChunk = 512;
     divide(inputs);
@@ -220,14 +292,17 @@ class CollectAxisByAxis {
       const auto end = std::min(i + chunk, inputs.end);
       auto needed = linked(width_, {i, end}).end * channels_;
       if (joined < needed) {
-        join(
-            rows, links_.kernel_width, {joined, needed}, line_,
+        join<N>(
+            rows, links_.kernel_width, {joined, needed}, lines_.data(),
             line_begin_ - kBlock);
         joined += ceil_div(needed - joined, kBlock) * kBlock;
       }
       while (i < end) {
         const auto till = std::min(alike->end, end);
-        hand_out(*alike, {i, till}, dx);
+        for (int n = 0; n < N; ++n) {
+          auto next = n * width_.size() * channels_;
+          hand_out(*alike, {i, till}, lines_[n], dx + next);
+        }
         i = till;
         if (i == alike->end) {
           ++alike;
@@ -238,11 +313,11 @@ class CollectAxisByAxis {
 
   // What the line passes on to inputs that are linked so. What comes after them
   // of the part of the row may be overwritten.
-  MLX_POOLING_INLINE void
-  hand_out(const Alike& alike, Range inputs, T* dx) const {
+  MLX_POOLING_INLINE void hand_out(
+      const Alike& alike, Range inputs, const NewRows<A>& line, T* dx) const {
     // Copies, which no store can change.
-    const auto* cotangents = line_.cotangents;
-    const auto* taps = line_.taps;
+    const auto* cotangents = line.cotangents;
+    const auto* taps = line.taps;
     const auto from = alike.from;
     const auto first_tap = alike.tap;
     const auto tap_step = width_.tap_step;
@@ -297,7 +372,7 @@ class CollectAxisByAxis {
   NewRows<A> plane_; // its last rows
   int64_t number_of_plane_ = -1;
   int64_t next_row_ = 0;
-  NewRows<A> line_;
+  std::array<NewRows<A>, 2> lines_;
   Range inputs_{0, 0};
   int64_t line_begin_ = 0;
   std::vector<Alike> alike_; // of those inputs
