@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <utility>
 #include <vector>
 
 #include "cpu/block_sums.h"
@@ -23,15 +22,6 @@ struct Row {
   uint8_t first_tap;
 };
 
-// Those in line with a row of inputs, which are the ones before `end`; or also
-// with the next row of inputs, which are the ones from `next_begin` on.
-template <typename A>
-struct RowsInLine {
-  std::vector<Row<A>> rows;
-  int64_t end = 0;
-  int64_t next_begin = 0;
-};
-
 // The same of one row or several, to be made.
 template <typename A>
 struct NewRows {
@@ -42,6 +32,16 @@ struct NewRows {
 
   A* cotangents;
   uint8_t* taps;
+};
+
+// Rows of windows in line with a row of inputs, or with two neighbouring ones:
+// those before `end` with the first of them, those from `next_begin` on with
+// the next.
+template <typename A>
+struct RowsInLine {
+  std::vector<Row<A>> rows;
+  int64_t end = 0;
+  int64_t next_begin = 0;
 };
 
 // Elements to what is asked for of each row while it is read: most rows are in
@@ -63,7 +63,7 @@ class CollectAxisByAxis {
         task_(task),
         channels_(task.channels),
         row_(width_.other_size * channels_),
-        plane_(scratch_, depth_.kernel > 1 ? (height_.span + 1) * row_ : 0),
+        plane_(scratch_, depth_.kernel > 1 ? kept_rows() * row_ : 0),
         lines_{new_line(), new_line()} {}
 
   // Positions [begin, end).
@@ -73,7 +73,7 @@ class CollectAxisByAxis {
       auto row = i / size;
       auto first = i - row * size;
       Range inputs{first, std::min(size, first + end - i)};
-      bool is_pair = first == 0 && i + 2 * size <= end && has_next(row);
+      bool is_pair = first == 0 && i + 2 * size <= end && shares_with_next(row);
       while (inputs.begin < inputs.end) {
         auto till = std::min(inputs.begin + most_inputs(), inputs.end);
         Range part{inputs.begin, till};
@@ -108,12 +108,19 @@ class CollectAxisByAxis {
     return {scratch_, std::min(row_, most_linked()) + 2 * kBlock};
   }
 
-  // Whether a row of inputs and the next have rows of windows in common, so
-  // that both are made of what is read once.
-  bool has_next(int64_t row) const {
+  // Whether a row of inputs and the next are linked to neighbouring rows of
+  // windows, most of which are the same: both are made of what is read once.
+  bool shares_with_next(int64_t row) const {
+    constexpr bool kHasRegisters = 2 * kVectors <= kRegisters;
     auto h = row % height_.size();
-    return h + 1 < height_.size() && height_.step == 1 && height_.origin() &&
-        height_.of[h].count > 0 && height_.of[h + 1].count > 0;
+    return kHasRegisters && height_.kernel > 1 && height_.step == 1 &&
+        height_.origin() && h + 1 < height_.size() && height_.of[h].count > 0 &&
+        height_.of[h + 1].count > 0;
+  }
+
+  // Of a plane, as many rows as two neighbouring rows of inputs are linked to.
+  int64_t kept_rows() const {
+    return height_.span + 1;
   }
 
   // Inputs of a row of all, or of N rows.
@@ -138,14 +145,15 @@ class CollectAxisByAxis {
     collect<N>(rows, inputs, dx);
   }
 
-  // Those that N positions of the axis are linked to, from one to the next of
-  // which there are so many taps.
+  // Those that a position of the axis is linked to, or that and the one it
+  // shares with, from one to the next of which there are so many taps. The
+  // first tap of a row that only the latter is linked to is less than 0, modulo
+  // 256.
   template <int N, typename RowAt>
   static auto rows_in_line(
       const AxisLinks& axis, int64_t position, int64_t taps, RowAt row_at) {
-    using From = decltype(row_at(0));
     const Link link = axis.of[position];
-    RowsInLine<typename From::Value> line;
+    RowsInLine<typename decltype(row_at(0))::Value> line;
     auto count = link.count;
     line.end = count;
     if constexpr (N == 2) {
@@ -188,12 +196,13 @@ class CollectAxisByAxis {
   }
 
   int64_t slot(int64_t h) const {
-    return h % (height_.span + 1) * row_;
+    return h % kept_rows() * row_;
   }
 
-  // Passes on what is for one of so many taps from each row's first on, and of
-  // as many after those to the next of N: to the same elements from `base` on.
-  // Goes on to the end of a block.
+  // Passes on what is for one of so many taps from each row's first on, to the
+  // same elements from `base` on. If there is a next row of inputs, what is for
+  // as many taps after those is passed on to that. Goes on to the end of a
+  // block.
   template <int N, typename From>
   void join(
       const RowsInLine<From>& line,
@@ -201,8 +210,8 @@ class CollectAxisByAxis {
       Range elements,
       const NewRows<A>* new_rows,
       int64_t base) const {
-    const auto count = static_cast<int64_t>(line.rows.size());
-    with_count<(N > 1)>(count, [&](auto count) MLX_POOLING_LAMBDA {
+    // Not each number of two rows' is worth code of its own.
+    with_count<(N > 1)>(line.rows.size(), [&](auto count) MLX_POOLING_LAMBDA {
       std::array<NewRows<A>, N> to; // where no store can change them
       std::copy_n(new_rows, N, to.begin());
       const auto* from = line.rows.data();
@@ -214,32 +223,29 @@ class CollectAxisByAxis {
         BlockSums<T, kVectors> sums[N];
         BlockBytes found[N];
         std::fill_n(found, N, broadcast<uint8_t, kBlock>(kNoTap));
-        auto add =
-            [&]<int... I>(int64_t r, std::integer_sequence<int, I...>)
-                MLX_POOLING_LAMBDA {
-                  auto* cotangents = from[r].cotangents + at;
-                  fetch_lines_ahead<kBlock * sizeof(From)>(
-                      cotangents, kElementsAhead * sizeof(From));
-                  fetch_lines_ahead<kBlock>(from[r].taps + at, kElementsAhead);
-                  auto tap = load<kBlock>(from[r].taps + at);
-                  auto add_to = [&](int n) MLX_POOLING_LAMBDA {
-                    auto first = from[r].first_tap + n * taps;
-                    auto own = tap - broadcast<uint8_t, kBlock>(first);
-                    sums[n].add(cotangents, BlockMask::at_most(own, last));
-                    found[n] = smaller<kBlock>(own, found[n]);
-                  };
-                  (add_to(I), ...);
-                };
+        auto add = [&](int64_t r, int first_n, int end_n) MLX_POOLING_LAMBDA {
+          auto* cotangents = from[r].cotangents + at;
+          fetch_lines_ahead<kBlock * sizeof(From)>(
+              cotangents, kElementsAhead * sizeof(From));
+          fetch_lines_ahead<kBlock>(from[r].taps + at, kElementsAhead);
+          auto taps_here = load<kBlock>(from[r].taps + at);
+          for (int n = first_n; n < end_n; ++n) {
+            auto first = static_cast<uint8_t>(from[r].first_tap + n * taps);
+            auto tap = taps_here - broadcast<uint8_t, kBlock>(first);
+            sums[n].add(cotangents, BlockMask::at_most(tap, last));
+            found[n] = smaller<kBlock>(tap, found[n]);
+          }
+        };
         int64_t r = 0;
         for (; r < next_begin; ++r) {
-          add(r, std::integer_sequence<int, 0>{});
+          add(r, 0, 1);
         }
         if constexpr (N > 1) {
           for (; r < end; ++r) {
-            add(r, std::integer_sequence<int, 0, 1>{});
+            add(r, 0, 2);
           }
           for (; r < count; ++r) {
-            add(r, std::integer_sequence<int, 1>{});
+            add(r, 1, 2);
           }
         }
         for (int n = 0; n < N; ++n) {

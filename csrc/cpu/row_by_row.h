@@ -25,7 +25,7 @@ class RowByRow {
         from_(static_cast<const typename Ends::Stored*>(task.from)),
         channels_(task.channels),
         outgrows_(outgrows_caches(task.from_bytes())),
-        in_turn_(are_read_in_turn(task)),
+        in_turn_(are_read_in_turn()),
         ends_(ends) {}
 
   // Some channels of one output.
@@ -33,7 +33,7 @@ class RowByRow {
     const Walk walk(links_, unit.sample);
     lead_ = lead(unit.channels);
     Scratch scratch;
-    auto slots = unit.channels.size() + 2 * kLanes;
+    auto slots = unit.channels.size() + 2 * kLanes; // if two vectors overlap
     auto total = Op::take(scratch, slots);
     auto of_part = Op::take(scratch, in_turn_ ? slots : 0);
     reduce(walk, unit.channels, total, of_part);
@@ -57,9 +57,12 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors =
       kRegisters >= 8 * Op::kCellVectors ? 8 : 4;
-  // Registers also hold 12 or 16: of other numbers between them and those, each
-  // would be as much code again.
+  // Registers then hold 12 or 16, too. Each other number from 9 to 15 would
+  // take as much code again.
   static constexpr bool kHasMore = kVectorBytes == 64 && Op::kCellVectors == 1;
+  // Vectors of which most lie in two cache lines, unless they are led() to one.
+  static constexpr int64_t kVector = kLanes * sizeof(typename Ends::Stored);
+  static constexpr bool kMayLead = kVector == kVectorBytes && kVector >= 32;
   // Of what is not read at once.
   static constexpr int kFewVectors = kVectorBytes >= 32 ? 2 : 4;
   static constexpr int64_t kPage = 4096; // bytes
@@ -81,25 +84,24 @@ class RowByRow {
   // Whether one tap is read after the other, to the same result: memory is read
   // faster then, and caches are not. Positions of a page or more are streams of
   // their own already.
-  bool are_read_in_turn(const Task& task) const {
+  bool are_read_in_turn() const {
     return !are_read_at_once() && position_bytes() >= kLeastInTurn &&
-        position_bytes() < kPage && outgrows_caches(task.from_bytes());
+        position_bytes() < kPage && outgrows_;
   }
 
   // Channels before the first vector that lies in one cache line, if those of
-  // every position have as many: MLX's arrays do not begin with a line. Where
-  // memory is what takes time, more visits take longer.
+  // every position have as many: MLX's arrays do not begin with a line. That
+  // takes up to two visits more, of so many as hardly to notice, and memory is
+  // no faster for it.
   int64_t lead(Range channels) const {
-    constexpr int64_t kSize = sizeof(typename Ends::Stored);
-    constexpr auto kVector = kLanes * kSize;
-    constexpr bool kIsLong = kVector >= 32 && kVector == kVectorBytes;
-    bool pays = kIsLong && channels.size() >= 24 * kLanes && !outgrows_ &&
+    bool pays = kMayLead && channels.size() >= 24 * kLanes && !outgrows_ &&
         !are_read_at_once();
     if (!pays || position_bytes() % kVector != 0) {
       return 0;
     }
     auto begin = reinterpret_cast<uintptr_t>(from_ + channels.begin);
-    return (kVector - begin % kVector) % kVector / kSize;
+    auto size = static_cast<int64_t>(sizeof(*from_));
+    return (kVector - static_cast<int64_t>(begin % kVector)) % kVector / size;
   }
 
   // Of a part: of many channels, as many as hardware follows side by side, of
@@ -110,18 +112,18 @@ class RowByRow {
   }
 
   // Bytes to what is asked for ahead: what follows in a position that is larger
-  // than a page, or is read at once. Of others the same of a position further
-  // on, or so far that hardware, which loses track at the end of a page, does
-  // not ask for it itself.
+  // than a page, or is read at once. Of others the same of the position after
+  // the next, or so far that hardware, which loses track at the end of a page,
+  // does not ask for it itself.
   uintptr_t ahead(Range channels) const {
     constexpr int64_t kAtOnce = 8 * kVectorBytes;
     auto position = position_bytes();
-    if (lead_ > 0 && position < kPage) {
-      return 2 * position;
+    if (lead_ > 0) {
+      return position < kPage ? 2 * position : kAtOnce;
     }
     bool at_once = are_read_at_once() && channels.size() == channels_;
-    bool is_short = lead_ == 0 && position > kAtOnce && position <= kPage;
-    return is_short && !at_once ? kPage : kAtOnce;
+    return position > kAtOnce && position <= kPage && !at_once ? kPage
+                                                               : kAtOnce;
   }
 
   void reduce(
@@ -210,11 +212,12 @@ class RowByRow {
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t, int64_t slot)
             MLX_POOLING_LAMBDA {
-              for (int u = 0; u < U; ++u, slot += L) {
+              for (int u = 0; u < U; ++u) {
+                auto of = slot + u * L;
                 auto cell = Op::template joined<L>(
-                    Op::template read<L>(total + slot),
-                    Op::template read<L>(part + slot));
-                Op::template write<L>(total + slot, cell);
+                    Op::template read<L>(total + of),
+                    Op::template read<L>(part + of));
+                Op::template write<L>(total + of, cell);
               }
             });
   }
@@ -295,14 +298,15 @@ class RowByRow {
         in_blocks_of(Vectors<4>{});
       }
     }
-    if (lead_ > 0) {
-      visit(Lanes<kLanes>{}, Vectors<1>{}, c, slot);
+    const bool leads = kMayLead && lead_ > 0;
+    if (leads) {
+      visit(Lanes<kLanes>{}, Vectors<1>{}, 0, 0);
       c = lead_;
       slot = kLanes;
     }
     in_blocks_of(Vectors<kFewVectors>{});
     in_blocks_of(Vectors<1>{});
-    if (lead_ > 0 && c < channels.size()) {
+    if (leads && c < channels.size()) {
       return visit(
           Lanes<kLanes>{}, Vectors<1>{}, channels.size() - kLanes, slot);
     }
