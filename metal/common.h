@@ -22,23 +22,26 @@ constant int dilation_w [[function_constant(8)]];
 // Of norms, 2 or 3: what elements are raised to, and the root of sums.
 constant int power [[function_constant(9)]];
 constant int root [[function_constant(10)]];
+// The tap, along W, of a tile's first input in the first window around the
+// tile; -1 where tiles differ in it.
+constant int cover_tap [[function_constant(11)]];
 // Some window leaves the input along D or H.
-constant bool clip_rows [[function_constant(11)]];
+constant bool clip_rows [[function_constant(12)]];
 // Some tile of windows leaves the input along W.
-constant bool clip_columns [[function_constant(12)]];
-constant bool with_offsets [[function_constant(13)]];
-constant bool with_values [[function_constant(14)]];
-constant bool uniform_divisor [[function_constant(15)]];
-constant bool count_include_pad [[function_constant(16)]];
-constant bool minimum [[function_constant(17)]];
+constant bool clip_columns [[function_constant(13)]];
+constant bool with_offsets [[function_constant(14)]];
+constant bool with_values [[function_constant(15)]];
+constant bool uniform_divisor [[function_constant(16)]];
+constant bool count_include_pad [[function_constant(17)]];
+constant bool minimum [[function_constant(18)]];
 // Windows along an axis share it out among them (Axis::adaptive).
-constant bool adaptive_d [[function_constant(18)]];
-constant bool adaptive_h [[function_constant(19)]];
-constant bool adaptive_w [[function_constant(20)]];
+constant bool adaptive_d [[function_constant(19)]];
+constant bool adaptive_h [[function_constant(20)]];
+constant bool adaptive_w [[function_constant(21)]];
 // A pass of several takes taps from the one before, or leaves some to the next.
-constant bool with_taps [[function_constant(21)]];
+constant bool with_taps [[function_constant(22)]];
 // Slices of windows are put together.
-constant bool from_slices [[function_constant(22)]];
+constant bool from_slices [[function_constant(23)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \

@@ -101,13 +101,32 @@ Covers<Index> covers_of(Axis<Index> axis, Index position, int neighbours) {
       cover_by(axis, first_window, position)};
 }
 
+// The taps that TW neighbouring inputs are of one window; -1 where they are
+// none.
+template <typename Index, int TW>
+struct TileTaps {
+  Index of[TW];
+};
+
+template <typename Index, int TW>
+TileTaps<Index, TW> taps_of_tile(Axis<Index> axis, Cover<Index> cover) {
+  TileTaps<Index, TW> taps;
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    taps.of[t] = tap_of(axis, cover);
+    cover = of_next_input(axis, cover);
+  }
+  return taps;
+}
+
 // The windows around TW neighbouring inputs along W.
 template <typename Index>
 struct CoverTile {
   Covers<Index> d;
   Covers<Index> h;
   Covers<Index> w;
-  int64_t first; // channel of the first of their outputs
+  Index first_column; // of windows, with cover_tap: there may be none of it
+  int64_t first;      // channel of the first of their outputs
 };
 
 template <typename Index, int TW>
@@ -116,6 +135,9 @@ CoverTile<Index> cover_tile(constant PoolParams& p, Place<Index> at) {
   tile.d = covers_of(axis_d<Index>(p), at.d, 1);
   tile.h = covers_of(axis_h<Index>(p), at.h, 1);
   tile.w = covers_of(axis_w<Index>(p), at.first, TW);
+  tile.first_column = cover_tap < 0
+      ? tile.w.windows.first
+      : (at.first + axis_w<Index>(p).pad_lo - cover_tap) / stride_w;
   tile.first = 0;
   if (has_none(tile.d.windows) || has_none(tile.h.windows) ||
       has_none(tile.w.windows)) {
@@ -127,6 +149,36 @@ CoverTile<Index> cover_tile(constant PoolParams& p, Place<Index> at) {
                 tile.w.windows.first);
   }
   return tile;
+}
+
+// With cover_tap, the columns of windows that a tile may reach are known when
+// the pipeline is made, from first_column on, and the taps of its inputs there.
+// Next to the border there may be no such windows: then the nearest ones are
+// loaded, so that no load waits behind a branch.
+template <int TW>
+bool may_reach(int column) {
+  return cover_tap < 0 || column * stride_w < cover_tap + TW;
+}
+
+template <typename Index, int TW>
+TileTaps<Index, TW> known_taps(Axis<Index> axis, int column) {
+  TileTaps<Index, TW> taps;
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    const Index tap = cover_tap + t - column * stride_w;
+    taps.of[t] = tap < axis.taps ? tap : Index(-1);
+  }
+  return taps;
+}
+
+template <typename Index>
+bool has_window(CoverTile<Index> tile, Index w) {
+  return w >= tile.w.windows.first && w < tile.w.windows.last;
+}
+
+template <typename Index>
+Index nearest_window(CoverTile<Index> tile, Index w) {
+  return min(max(w, tile.w.windows.first), tile.w.windows.last - 1);
 }
 
 // From the tile's first output to output (d, h, w).

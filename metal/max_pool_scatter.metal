@@ -1,5 +1,76 @@
 #include "covers.h"
 
+// Adds up what the tile's inputs won of a window: they are taps `row` and so
+// many columns behind it.
+template <
+    int TW,
+    typename A,
+    typename T,
+    typename Offset,
+    typename Index,
+    int V>
+void add_won(
+    thread A (*total)[V],
+    Pack<Offset, V> winner,
+    Pack<T, V> cotangent,
+    uint row,
+    TileTaps<Index, TW> columns) {
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    if (columns.of[t] >= 0) {
+      const uint own = row + uint(columns.of[t]);
+      MLX_POOLING_UNROLL
+      for (int i = 0; i < V; ++i) {
+        if (uint(winner.v[i]) == own) {
+          total[t][i] += A(cotangent.v[i]);
+        }
+      }
+    }
+  }
+}
+
+// The same of all windows of a row, at known taps.
+template <
+    int TW,
+    typename A,
+    typename T,
+    typename Offset,
+    typename Index,
+    int V>
+void add_known_row(
+    thread A (*total)[V],
+    const device Offset* winners,
+    const device T* from,
+    constant PoolParams& p,
+    CoverTile<Index> tile,
+    Index d,
+    Index h,
+    uint row) {
+  const Axis<Index> along_w = axis_w<Index>(p);
+  const uint no_row = uint(axis_d<Index>(p).taps) *
+      uint(axis_h<Index>(p).taps) * uint(along_w.taps);
+  Pack<Offset, V> winner[kMostColumns];
+  Pack<T, V> cotangent[kMostColumns];
+  MLX_POOLING_UNROLL
+  for (int j = 0; j < kMostColumns; ++j) {
+    if (may_reach<TW>(j)) {
+      const Index w = nearest_window(tile, tile.first_column + j);
+      const Index at_window = output_at(p, tile, d, h, w);
+      winner[j] = load<V>(winners + at_window);
+      cotangent[j] = load<V>(from + at_window);
+    }
+  }
+  MLX_POOLING_UNROLL
+  for (int j = 0; j < kMostColumns; ++j) {
+    if (may_reach<TW>(j)) {
+      const bool has = has_window(tile, tile.first_column + j);
+      add_won(
+          total, winner[j], cotangent[j], has ? row : no_row,
+          known_taps<Index, TW>(along_w, j));
+    }
+  }
+}
+
 // A thread computes TW neighbouring inputs along W for V channels: each adds
 // up the cotangents of the windows it won. A tile visits each window once.
 template <typename T, typename Offset, typename Index, int V, int TW>
@@ -29,26 +100,18 @@ template <typename T, typename Offset, typename Index, int V, int TW>
       if (kd < 0 || kh < 0) {
         continue;
       }
-      const uint tap_row =
+      const uint row =
           (uint(kd) * uint(along_h.taps) + uint(kh)) * uint(along_w.taps);
+      if (cover_tap >= 0) {
+        add_known_row<TW>(total, winners, from, p, tile, d, h, row);
+        continue;
+      }
       Cover<Index> by_w = tile.w.first;
       for (Index w = tile.w.windows.first; w < tile.w.windows.last; ++w) {
         const Index at_window = output_at(p, tile, d, h, w);
-        const Pack<Offset, V> winner = load<V>(winners + at_window);
-        const Pack<T, V> cotangent = load<V>(from + at_window);
-        Cover<Index> by_input = by_w;
-        MLX_POOLING_UNROLL
-        for (int t = 0; t < TW; ++t) {
-          const Index kw = tap_of(along_w, by_input);
-          if (kw >= 0) {
-            MLX_POOLING_UNROLL
-            for (int i = 0; i < V; ++i) {
-              const bool won = uint(winner.v[i]) == tap_row + uint(kw);
-              total[t][i] += won ? A(cotangent.v[i]) : A(0);
-            }
-          }
-          by_input = of_next_input(along_w, by_input);
-        }
+        add_won(
+            total, load<V>(winners + at_window), load<V>(from + at_window), row,
+            taps_of_tile<Index, TW>(along_w, by_w));
         by_w = in_next_window(along_w, by_w);
       }
     }

@@ -23,6 +23,7 @@ enum class Constant : uint8_t {
   dilation_w,
   power,
   root,
+  cover_tap,
   clip_rows, // from here on bool, before int
   clip_columns,
   with_offsets,
@@ -37,7 +38,7 @@ enum class Constant : uint8_t {
   from_slices,
 };
 
-inline constexpr int kConstants = 23;
+inline constexpr int kConstants = 24;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);

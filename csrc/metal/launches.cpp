@@ -143,6 +143,16 @@ int64_t cover_extent(const Axis& axis, int tile) {
   return std::min(axis.out - 1, windows);
 }
 
+int64_t span(const Axis& axis) {
+  return axis.dilation * (axis.kernel - 1) + 1;
+}
+
+int64_t first_cover_tap(const Axis& axis) {
+  auto last = span(axis) - 1;
+  auto beyond = (last - axis.pad_lo) % axis.stride;
+  return last - (beyond < 0 ? beyond + axis.stride : beyond);
+}
+
 const char* index_type(const Geometry& g, int tile, int64_t reach) {
   bool fits = reach <= kMax32;
   for (auto& axis : g.axes) {

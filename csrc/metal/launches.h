@@ -35,6 +35,13 @@ int64_t window_extent(const Axis& axis, int tile);
 // and over windows, where it has neighbouring inputs.
 int64_t cover_extent(const Axis& axis, int tile);
 
+// From a window's first tap to its last.
+int64_t span(const Axis& axis);
+
+// Where positions that are multiples of the stride lie in the first window
+// around them, were it as long as all inputs between its taps.
+int64_t first_cover_tap(const Axis& axis);
+
 // The type of a thread's index arithmetic, which begins at its first element of
 // each array and goes as far as `reach` elements. 32 bits do for that and where
 // every padded position has a 32-bit number, with room for one tile beyond the

@@ -128,6 +128,27 @@ over_covers(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
+// The tap of a tile's first input in the first window around the tile, where it
+// is the same of all tiles and they reach few columns of windows; else -1.
+int64_t cover_tap(const Launch& launch, const Axis& w, int tile) {
+  bool is_constant =
+      launch.constants[static_cast<int>(Constant::kernel_w)] != 0;
+  bool are_alike = !w.adaptive && w.dilation == 1 && w.kernel >= w.stride &&
+      tile % w.stride == 0;
+  if (!is_constant || !are_alike) {
+    return -1;
+  }
+  auto tap = first_cover_tap(w);
+  return (tap + tile - 1) / w.stride < kMostColumns ? tap : -1;
+}
+
+std::vector<Launch>
+gradients(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
+  launch.constants[static_cast<int>(Constant::cover_tap)] =
+      cover_tap(launch, g.axes[2], tile.w);
+  return over_covers(std::move(launch), g, channels, tile);
+}
+
 mx::Shape plane_shape(const Geometry& g) {
   auto size = [](int64_t of) { return static_cast<mx::ShapeElem>(of); };
   auto& [d, h, w] = g.axes;
@@ -187,7 +208,7 @@ Plan plan_max_pool_scatter(
       "max_pool_scatter", {type_name(dy.dtype), type_name(offsets.dtype)}, g,
       {offsets, dy, dx});
   auto launch = make_launch(kernel, g, {{0}, {1}, {2, Access::write}});
-  return {over_covers(std::move(launch), g, channels, tile), {}};
+  return {gradients(std::move(launch), g, channels, tile), {}};
 }
 
 Plan plan_max_pool_gather(
@@ -246,7 +267,7 @@ Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {
       over_covers_kernel("avg_pool_grad", {type_name(dy.dtype)}, g, {dy, dx});
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
   set_divisor(launch, g);
-  return {over_covers(std::move(launch), g, channels, tile), {}};
+  return {gradients(std::move(launch), g, channels, tile), {}};
 }
 
 } // namespace mlx_pooling::metal

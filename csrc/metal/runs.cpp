@@ -19,10 +19,6 @@ constexpr int64_t kMostRead = 80;
 // A vector may begin at any of its quarters.
 constexpr int kQuarters = 4;
 
-int64_t span(const Axis& axis) {
-  return axis.dilation * (axis.kernel - 1) + 1;
-}
-
 // The inputs along W that `count` neighbouring windows reach over.
 int64_t columns_under(const Axis& w, int64_t count) {
   return (count - 1) * w.stride + span(w);
@@ -34,12 +30,7 @@ int64_t windows_around(const Axis& w, int64_t count) {
   if (count % w.stride != 0) {
     return (span(w) + count - 2) / w.stride + 1;
   }
-  // The first is everywhere as far behind the start of a window.
-  auto distance = w.pad_lo % w.stride;
-  auto last = (distance + count - 1) / w.stride;
-  auto before = span(w) - 1 - distance;
-  auto first = before < 0 ? ceil_div(-before, w.stride) : -(before / w.stride);
-  return std::max<int64_t>(last - first + 1, 1);
+  return std::max<int64_t>((first_cover_tap(w) + count - 1) / w.stride + 1, 1);
 }
 
 // The fewest neighbours whose elements are whole vectors.

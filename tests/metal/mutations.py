@@ -35,10 +35,10 @@ MUTATIONS = {
     "metal/common.h": [
         ("kernel_h [[function_constant(1)]]", "kernel_h [[function_constant(2)]]"),
         ("stride_w [[function_constant(5)]]", "stride_w [[function_constant(4)]]"),
-        ("clip_rows [[function_constant(11)]]", "clip_rows [[function_constant(12)]]"),
+        ("clip_rows [[function_constant(12)]]", "clip_rows [[function_constant(13)]]"),
         (
-            "adaptive_h [[function_constant(19)]]",
             "adaptive_h [[function_constant(20)]]",
+            "adaptive_h [[function_constant(21)]]",
         ),
         ("o * axis.stride - axis.pad_lo", "o * axis.stride"),
         ("o * axis.in / axis.out :", "o * (axis.in / axis.out) :"),
@@ -205,7 +205,6 @@ MUTATIONS = {
     ],
     "csrc/metal/runs.cpp": [
         ("(count - 1) * w.stride + span(w)", "(count - 1) * w.stride + w.kernel"),
-        ("before / w.stride);", "before / w.stride) + 1;"),
         ("step % quarter == 0", "true"),
         ("operand.byte_offset % bytes == 0", "true"),
         ("w.adaptive ? std::nullopt : run", "run"),
@@ -230,11 +229,9 @@ MUTATIONS = {
     ],
     "metal/max_pool_scatter.metal": [
         ("offsets [[buffer(0)]]", "offsets [[buffer(1)]]"),
-        ("if (kw >= 0) {", "{"),
-        (
-            "total[t][i] += won ? A(cotangent.v[i])",
-            "total[t][i] = won ? A(cotangent.v[i])",
-        ),
+        ("if (columns.of[t] >= 0) {", "{"),
+        ("has ? row : no_row", "row"),
+        ("total[t][i] += A(cotangent.v[i])", "total[t][i] = A(cotangent.v[i])"),
         ("if (has_column(p, at, t)) {", "{"),
     ],
     "metal/max_pool_gather.metal": [
@@ -286,6 +283,14 @@ MUTATIONS = {
             "element(p.x, at.n, at.d, at.h, first)",
         ),
         ("(w - sweep.w.windows.first)", "w"),
+        ("pad_lo - cover_tap) / stride_w", "pad_lo - cover_tap)"),
+        ("tap < axis.taps ? tap", "true ? tap"),
+        ("cover_tap + t - column * stride_w", "cover_tap + t - column"),
+        ("column * stride_w < cover_tap + TW", "column * stride_w < cover_tap"),
+        ("w >= tile.w.windows.first &&", ""),
+        ("&& w < tile.w.windows.last", ""),
+        ("max(w, tile.w.windows.first)", "w"),
+        ("min(max(w, tile.w.windows.first), tile.w.windows.last - 1)", "w"),
     ],
     "metal/divisor.h": [
         ("axis, start, axis.in + axis.pad_hi", "axis, start, axis.in"),
@@ -319,10 +324,12 @@ MUTATIONS = {
         ("rint(clamp", "(clamp"),
     ],
     "metal/avg_pool_grad.metal": [
-        ("tap_of(along_w, by_input) >= 0", "tap_of(along_w, by_input) > 0"),
+        ("taps.of[t] >= 0", "taps.of[t] > 0"),
+        ("&& has_window(tile, first + j)", ""),
+        ("own_divisor(along_w, first + j)", "own_divisor(along_w, first)"),
         ("has_d && tap_of", "tap_of"),
         ("share_d * own_share", "own_share"),
-        ("column[i] * share_w", "column[i]"),
+        ("sums[i] * share", "sums[i]"),
         ("quotients<T, V>(total[t], common_divisor(p))", "rounded<T, V>(total[t])"),
     ],
     "metal/avg_sweep.metal": [
@@ -380,6 +387,8 @@ MUTATIONS = {
         ("(axis.in + tile) * (axis.out + 1) <= kMax32", "true"),
         ("axis.adaptive ? axis.in / axis.out : axis.stride", "axis.stride"),
         ("return {0, depth * plane,", "return {0, plane,"),
+        ("beyond < 0 ? beyond + axis.stride : beyond", "beyond"),
+        ("(last - axis.pad_lo) % axis.stride", "last % axis.stride"),
         ("std::min(axis.in - 1, span)", "std::min(axis.out - 1, span)"),
         ("fits = reach <= kMax32", "fits = true"),
         ("plane % depth", "0"),
@@ -408,7 +417,7 @@ MUTATIONS = {
         ("kernels.contains(launch.kernel)", "!kernels.empty()"),
     ],
     "csrc/metal/ready.cmake": [
-        ('set(tiles "1, 1|1, 4|4, 2")', 'set(tiles "1, 1|4, 2")'),
+        ('set(tiles "1, 1|1, 4|4, 1|4, 2")', 'set(tiles "1, 1|1, 4|4, 2")'),
         ("ready(unpool_claim                                     int)", ""),
         ('[<, ]+" "_" name', '[<, ]+" "" name'),
         ('SHA256 hash "${source}"', 'SHA256 hash "${folder}"'),
@@ -420,6 +429,11 @@ MUTATIONS = {
         ("ceil_div(w.out, tile.w)", "w.out / tile.w"),
         ("ceil_div(h.out, tile.h)", "h.out / tile.h"),
         ("d.leaves_input() || leaves_input(h, rows)", "leaves_input(h, rows)"),
+        ("!is_constant || !are_alike", "!are_alike"),
+        ("!w.adaptive && w.dilation == 1", "w.dilation == 1"),
+        ("w.dilation == 1 && w.kernel >= w.stride", "w.kernel >= w.stride"),
+        ("w.kernel >= w.stride &&\n      tile % w.stride == 0", "w.kernel >= w.stride"),
+        ("< kMostColumns ? tap", "<= kMostColumns ? tap"),
     ],
     "csrc/metal/select.cpp": [
         ("return !axis.adaptive && axis.dilation == 1;", "return axis.dilation == 1;"),

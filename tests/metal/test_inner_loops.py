@@ -57,13 +57,19 @@ LARGEST = (
 # Constants of every axis, and flags that are set.
 SLIDING = {"kernel": 11, "stride": 3, "dilation": 5}
 ADAPTIVE = {"kernel": 11, "stride": 3, "dilation": 1, "adaptive": 1}
-FLAGS = {"clip_rows": 1, "clip_columns": 1, "with_offsets": 1, "with_taps": 1}
+FLAGS = {
+    **{"clip_rows": 1, "clip_columns": 1, "with_offsets": 1, "with_taps": 1},
+    "cover_tap": -1,
+}
+KNOWN_TAPS = {"kernel": 3, "stride": 1, "dilation": 1, **FLAGS, "cover_tap": 2}
 PIPELINES = {
     "sliding": {**SLIDING, **FLAGS, "uniform_divisor": 1},
     "adaptive": {**ADAPTIVE, **FLAGS, "uniform_divisor": 1},
     "slices": {**SLIDING, **FLAGS, "uniform_divisor": 1, "from_slices": 1},
     "sliding, own divisors": {**SLIDING, **FLAGS},
     "adaptive, own divisors": {**ADAPTIVE, **FLAGS},
+    "known taps": {**KNOWN_TAPS, "uniform_divisor": 1},
+    "known taps, own divisors": KNOWN_TAPS,
     # Of sizes that only a launch knows.
     "large": {"dilation": 5, **FLAGS, "uniform_divisor": 1},
     "large, adaptive, own divisors": {"dilation": 1, "adaptive": 1, **FLAGS},
@@ -182,7 +188,11 @@ def test_loops_do_not_divide(source: str, name: str, tmp_path: Path):
             "in_next_window(along_w, by_w)",
             "cover_by(along_w, w, 0)",
         ),
-        ("avg_pool_grad", "A(cotangent.v[i]) * share", "A(cotangent.v[i]) / p.divisor"),
+        (
+            "avg_pool_grad",
+            "A(cotangents[j].v[i]) * share",
+            "A(cotangents[j].v[i]) / p.divisor",
+        ),
         ("max_sweep", "uint(column) * column_taps", "uint(column) / column_taps"),
         ("avg_pool", "add_pack<V>(p, sums[t]", "add_pack<V>(p, sums[row % p.in[0]]"),
         (
@@ -219,7 +229,9 @@ def arrays_in_memory(code: str) -> list[str]:
     return re.findall(r"= alloca (.*)", code)
 
 
-@pytest.mark.parametrize("name", ["sliding", "sliding, own divisors", "large"])
+@pytest.mark.parametrize(
+    "name", ["sliding", "sliding, own divisors", "known taps", "large"]
+)
 def test_accumulators_are_registers(source: str, name: str, tmp_path: Path):
     kernels = pipelines_of(name, KERNELS + LARGEST)
     code = compiled(source, PIPELINES[name], tmp_path, kernels, AS_TOLD)
