@@ -33,8 +33,8 @@ function(ready kernel)
 endfunction()
 
 # Rows and columns that a thread computes, of vectors up to 4 and of wider ones.
-set(tiles "1, 1|1, 4|4, 2")
-set(wide_tiles "1, 1|1, 4|2, 2")
+set(tiles "1, 1|1, 4|4, 1|4, 2")
+set(wide_tiles "1, 1|1, 4|4, 1|2, 2")
 # Lengths of strips of windows, and widths of vectors with those of strips of
 # inputs, which have at most 32 elements: in wider vectors they would not be worth
 # a pass.

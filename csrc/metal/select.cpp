@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "metal/occupancy.h"
 #include "params.h"
@@ -43,10 +44,15 @@
 // along H and W                   3/2 loads 5.6. A row's columns are compared
 //                                 once for all of its windows: 2 x 4 have more
 //   in vectors of 8      2 x 2    4 and 6.3; more would not fit in registers
+//   with few threads     4 x 1    4.5 and 6.8, and compares less than 1 x 4,
+//                                 which is left to those of fewer than 4 rows
 // along W only           1 x 4    share columns
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
 //                                 alike
-// inputs, backward       1 x 4    share the windows around them
+// inputs, backward       1 x 4    share the windows around them. Where tiles
+//                                 have them at the same taps (plan.cpp) these
+//                                 are constants, and loads do not wait for each
+//                                 other
 // all of few channels,   whole    2/2 loads 4 times 16 bytes for 16, C = 3 3.4
 //   forward or backward  vectors  at 3/1 and 7 at 3/2; where H overlaps 2 rows,
 //                                 where W does, or backward, twice as many
@@ -309,11 +315,16 @@ Tile window_tile(const Geometry& g, int width) {
   auto threads = g.outputs() * g.channels / width;
   auto h = g.axes[1].out;
   auto w = g.axes[2].out;
-  auto tile = ideal_window_tile(g, width);
-  if (tile.h > 1 && !fits(tile, h, w, threads)) {
-    tile = {1, 4};
+  std::vector<Tile> tiles{ideal_window_tile(g, width)};
+  if (tiles.front().h > 1) {
+    tiles.insert(tiles.end(), {{4, 1}, {1, 4}});
   }
-  return fits(tile, h, w, threads) ? tile : Tile{1, 1};
+  for (auto tile : tiles) {
+    if (fits(tile, h, w, threads)) {
+      return tile;
+    }
+  }
+  return {1, 1};
 }
 
 Tile cover_tile(const Geometry& g, int width) {

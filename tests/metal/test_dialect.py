@@ -45,7 +45,7 @@ BYTES = ("uchar", "char")  # of quantized integers
 AVERAGED = (*FLOATS, *BYTES, "int", "long")  # forward; the last only summed
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
-WINDOW_TILES = ("1, 1", "1, 4", "2, 2", "4, 2")
+WINDOW_TILES = ("1, 1", "1, 4", "4, 1", "2, 2", "4, 2")
 COVER_TILES = ("1", "4")
 # Lengths of strips; one of each instantiates what all do.
 STRIPS = ("1", "8", "32")
