@@ -1,6 +1,22 @@
 #include "average.h"
 #include "windows.h"
 
+// Adds values of column j to the windows that have it.
+template <typename T, typename A, typename Index, int V, int TW>
+void add_to_windows(
+    thread A (*sums)[V],
+    constant PoolParams& p,
+    Pack<T, V> values,
+    Axis<Index> along_w,
+    Index j) {
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    if (tap_in_tile(along_w, j, t) >= 0) {
+      add_pack<V>(p, sums[t], values);
+    }
+  }
+}
+
 // Adds a row to its TW windows.
 template <typename T, typename A, typename Index, int V, int TW>
 void add_row(
@@ -11,14 +27,27 @@ void add_row(
     Index kd,
     Index row) {
   const Axis<Index> along_w = axis_w<Index>(p);
-  for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
-    const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, row, j));
+  if (known_columns) {
+    Pack<T, V> columns[kMostColumns];
+    load_columns<TW>(columns, from, p, tile, kd, row);
     MLX_POOLING_UNROLL
-    for (int t = 0; t < TW; ++t) {
-      if (tap_in_tile(along_w, j, t) >= 0) {
-        add_pack<V>(p, sums[t], v);
+    for (int j = 0; j < kMostColumns; ++j) {
+      if (is_column<TW>(j)) {
+        if (!has_column(tile, j)) {
+          MLX_POOLING_UNROLL
+          for (int i = 0; i < V; ++i) {
+            columns[j].v[i] = blank<T>(p);
+          }
+        }
+        add_to_windows<T, A, Index, V, TW>(
+            sums, p, columns[j], along_w, Index(j));
       }
     }
+    return;
+  }
+  for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
+    const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, row, j));
+    add_to_windows<T, A, Index, V, TW>(sums, p, v, along_w, j);
   }
 }
 

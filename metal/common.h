@@ -40,8 +40,10 @@ constant bool adaptive_h [[function_constant(20)]];
 constant bool adaptive_w [[function_constant(21)]];
 // A pass of several takes taps from the one before, or leaves some to the next.
 constant bool with_taps [[function_constant(22)]];
+// A tile of windows has few columns, and each of its windows one of the input.
+constant bool known_columns [[function_constant(23)]];
 // Slices of windows are put together.
-constant bool from_slices [[function_constant(23)]];
+constant bool from_slices [[function_constant(24)]];
 
 #ifndef MLX_POOLING_INSTANTIATE
 #define MLX_POOLING_INSTANTIATE(name, ...) \

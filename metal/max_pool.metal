@@ -1,6 +1,32 @@
 #include "best.h"
 #include "windows.h"
 
+// Lets values of column j into the windows that have it; in window 0 it is tap
+// number `tap`. In new ones the first column has none to beat.
+template <typename T, typename Number, typename Index, int V, int TW>
+void take_column(
+    thread Best<T, V, Number>* best,
+    Pack<T, V> values,
+    Axis<Index> along_w,
+    Index j,
+    uint tap,
+    bool is_new) {
+  MLX_POOLING_UNROLL
+  for (int t = 0; t < TW; ++t) {
+    const Index kw = tap_in_tile(along_w, j, t);
+    if (kw >= 0) {
+      const Number own = Number(tap - uint(t) * uint(along_w.stride));
+      MLX_POOLING_UNROLL
+      for (int i = 0; i < V; ++i) {
+        const T v = values.v[i];
+        const bool takes = is_new && kw == 0;
+        replace_if(
+            takes || takes_over(v, best[t].value[i]), best[t], i, v, own);
+      }
+    }
+  }
+}
+
 // Lets a row's taps into its TW windows, of which they are number `first_tap`
 // and those behind it.
 template <typename T, typename Number, typename Index, int V, int TW>
@@ -11,20 +37,26 @@ void take_row(
     WindowTile<Index> tile,
     Index kd,
     Index row,
-    uint first_tap) {
+    uint first_tap,
+    bool is_new) {
   const Axis<Index> along_w = axis_w<Index>(p);
-  for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
-    const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, row, j));
+  if (known_columns) {
+    Pack<T, V> columns[kMostColumns];
+    load_columns<TW>(columns, from, p, tile, kd, row);
     MLX_POOLING_UNROLL
-    for (int t = 0; t < TW; ++t) {
-      const Index kw = tap_in_tile(along_w, j, t);
-      if (kw >= 0) {
-        MLX_POOLING_UNROLL
-        for (int i = 0; i < V; ++i) {
-          take_better(best[t], i, v.v[i], Number(first_tap + uint(kw)));
-        }
+    for (int j = 0; j < kMostColumns; ++j) {
+      if (is_column<TW>(j)) {
+        const uint tap = first_tap + uint(nearest_column(tile, j));
+        take_column<T, Number, Index, V, TW>(
+            best, columns[j], along_w, Index(j), tap, is_new);
       }
     }
+    return;
+  }
+  for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
+    const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, row, j));
+    take_column<T, Number, Index, V, TW>(
+        best, v, along_w, j, first_tap + uint(j), false);
   }
 }
 
@@ -46,7 +78,7 @@ void take_shared_row(
   for (int t = 0; t < TW; ++t) {
     own[t] = no_best<T, V, Number>();
   }
-  take_row<T, Number, Index, V, TW>(own, from, p, tile, kd, row, 0u);
+  take_row<T, Number, Index, V, TW>(own, from, p, tile, kd, row, 0u, true);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
     const Index kh = tap_in_tile(along_h, row, u);
@@ -95,7 +127,7 @@ template <typename T, typename Offset, typename Index, int V, int TH, int TW>
       if (TH == 1) {
         const uint first_tap = (rows_above + uint(r)) * uint(along_w.taps);
         take_row<T, Number, Index, V, TW>(
-            best[0], from, p, tile, kd, r, first_tap);
+            best[0], from, p, tile, kd, r, first_tap, false);
       } else {
         take_shared_row<T, Number, Index, V, TH, TW>(
             best, from, p, tile, kd, r, rows_above);

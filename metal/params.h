@@ -14,8 +14,9 @@ namespace mlx_pooling {
 // Of a sweep (sweep.h), what a thread keeps in registers at a time.
 enum { kKeptElements = 32 };
 
-// Of windows around a tile, that are unrolled (cover_tap).
-enum { kMostColumns = 8 };
+// That are unrolled, of windows around a tile (cover_tap) or of inputs under
+// one (known_columns).
+enum { kMostColumns = 9 };
 
 // Where an array's elements are: the first, where it has position (0, 0, 0),
 // and how far it is from one to the next.

@@ -47,6 +47,7 @@ WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
   WindowTile<Index> tile = window_rows<Index, TH>(p, at, start_d, start_h);
   tile.columns = tile_taps(w, TW, at.first, start_w, clip_columns);
   if (has_none(tile.taps_d) || has_none(tile.rows) || has_none(tile.columns)) {
+    tile.rows.last = tile.rows.first;
     tile.columns.last = tile.columns.first;
   } else {
     const Index first_column = start_w + tile.columns.first * dilation_w;
@@ -66,6 +67,41 @@ Index input_at(
   return (kd - tile.taps_d.first) * dilation_d * Index(p.x.step[0]) +
       (row - tile.rows.first) * dilation_h * Index(p.x.step[1]) +
       (column - tile.columns.first) * dilation_w * Index(p.x.step[2]);
+}
+
+// With known_columns, those of a tile are unrolled, inside the input or not.
+template <int TW>
+bool is_column(int column) {
+  return column < kernel_w + (TW - 1) * stride_w;
+}
+
+template <typename Index>
+bool has_column(WindowTile<Index> tile, int column) {
+  return column >= tile.columns.first && column < tile.columns.last;
+}
+
+// Inside the input, and in every window that has the column itself.
+template <typename Index>
+Index nearest_column(WindowTile<Index> tile, int column) {
+  return min(max(Index(column), tile.columns.first), tile.columns.last - 1);
+}
+
+// A row of these: nearest ones, so that no load waits behind a branch.
+template <int TW, typename T, typename Index, int V>
+void load_columns(
+    thread Pack<T, V>* columns,
+    const device T* from,
+    constant PoolParams& p,
+    WindowTile<Index> tile,
+    Index kd,
+    Index row) {
+  MLX_POOLING_UNROLL
+  for (int j = 0; j < kMostColumns; ++j) {
+    if (is_column<TW>(j)) {
+      const Index column = nearest_column(tile, j);
+      columns[j] = load<V>(from + input_at(p, tile, kd, row, column));
+    }
+  }
 }
 
 // The tap of the tile's window `t` that row or column `at` of the tile is;

@@ -35,10 +35,11 @@ enum class Constant : uint8_t {
   adaptive_h,
   adaptive_w,
   with_taps,
+  known_columns,
   from_slices,
 };
 
-inline constexpr int kConstants = 24;
+inline constexpr int kConstants = 25;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);

@@ -120,6 +120,23 @@ over_windows(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
+// Whether a tile of windows has few columns, and each of its windows one of the
+// input.
+bool has_known_columns(const Axis& w, int tile) {
+  bool are_few =
+      !w.adaptive && w.kernel + (tile - 1) * w.stride <= kMostColumns;
+  // Taps do not jump over the input.
+  bool has_all = w.in >= w.dilation && w.taps(0).size() > 0 &&
+      w.taps(w.out - 1).size() > 0;
+  return are_few && has_all;
+}
+
+std::vector<Launch>
+pooled(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
+  set(launch, Constant::known_columns, has_known_columns(g.axes[2], tile.w));
+  return over_windows(std::move(launch), g, channels, tile);
+}
+
 // A launch over inputs, each looking at the windows around it.
 std::vector<Launch>
 over_covers(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
@@ -195,7 +212,7 @@ Plan plan_max_pool(
       make_launch(kernel, g, {{0}, {1, Access::write}, {2, Access::write}});
   set(launch, Constant::with_offsets, offsets != nullptr);
   set(launch, Constant::minimum, g.minimum);
-  return {over_windows(std::move(launch), g, channels, tile), {}};
+  return {pooled(std::move(launch), g, channels, tile), {}};
 }
 
 Plan plan_max_pool_scatter(
@@ -255,7 +272,7 @@ Plan plan_avg_pool(
   auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
   set_terms(launch, averaging);
   set_averages(launch, g, averaging);
-  return {over_windows(std::move(launch), g, channels, tile), {}};
+  return {pooled(std::move(launch), g, channels, tile), {}};
 }
 
 Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {

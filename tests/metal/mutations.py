@@ -87,6 +87,10 @@ MUTATIONS = {
         ("max(taps.first - before, Index(0))", "taps.first - before"),
         ("min(taps.last - before, axis.taps)", "axis.taps"),
         ("uint(tile.taps_d.first) * uint(along_h.taps) +", ""),
+        ("column < kernel_w + (TW - 1) * stride_w", "column < kernel_w"),
+        ("max(Index(column), tile.columns.first)", "Index(column)"),
+        ("column >= tile.columns.first &&", ""),
+        ("&& column < tile.columns.last", ""),
     ],
     "metal/best.h": [
         ("return beats(v, best) || is_nan(v);", "return beats(v, best);"),
@@ -226,6 +230,9 @@ MUTATIONS = {
         ("is_none(tap) ? otherwise", "is_none(otherwise) ? otherwise"),
         ("if (has_neighbour(p, at, u, t)) {", "{"),
         ("if (with_offsets && has_neighbour(p, at, u, t)) {", "if (with_offsets) {"),
+        ("first_tap + uint(nearest_column(tile, j))", "first_tap + uint(j)"),
+        ("tap - uint(t) * uint(along_w.stride)", "tap"),
+        ("is_new && kw == 0", "kw == 0"),
     ],
     "metal/max_pool_scatter.metal": [
         ("offsets [[buffer(0)]]", "offsets [[buffer(1)]]"),
@@ -309,6 +316,7 @@ MUTATIONS = {
         ("own_divisor(along_w, at.first + t)", "own_divisor(along_w, at.first)"),
         ("own_divisor(along_h, at.h + u)", "own_divisor(along_h, at.h)"),
         ("divisor_d * divisor_h * divisor_w", "divisor_h * divisor_w"),
+        ("if (!has_column(tile, j)) {", "if (false) {"),
     ],
     "metal/average.h": [
         ("power == 2 ? v * v", "power == 2 ? v"),
@@ -387,7 +395,6 @@ MUTATIONS = {
         ("(axis.in + tile) * (axis.out + 1) <= kMax32", "true"),
         ("axis.adaptive ? axis.in / axis.out : axis.stride", "axis.stride"),
         ("return {0, depth * plane,", "return {0, plane,"),
-        ("beyond < 0 ? beyond + axis.stride : beyond", "beyond"),
         ("(last - axis.pad_lo) % axis.stride", "last % axis.stride"),
         ("std::min(axis.in - 1, span)", "std::min(axis.out - 1, span)"),
         ("fits = reach <= kMax32", "fits = true"),
@@ -434,6 +441,10 @@ MUTATIONS = {
         ("w.dilation == 1 && w.kernel >= w.stride", "w.kernel >= w.stride"),
         ("w.kernel >= w.stride &&\n      tile % w.stride == 0", "w.kernel >= w.stride"),
         ("< kMostColumns ? tap", "<= kMostColumns ? tap"),
+        ("+ (tile - 1) * w.stride <= kMostColumns", "<= kMostColumns"),
+        ("w.in >= w.dilation &&", ""),
+        ("&& w.taps(0).size() > 0", ""),
+        ("&&\n      w.taps(w.out - 1).size() > 0", ""),
     ],
     "csrc/metal/select.cpp": [
         ("return !axis.adaptive && axis.dilation == 1;", "return axis.dilation == 1;"),

@@ -61,7 +61,10 @@ FLAGS = {
     **{"clip_rows": 1, "clip_columns": 1, "with_offsets": 1, "with_taps": 1},
     "cover_tap": -1,
 }
-KNOWN_TAPS = {"kernel": 3, "stride": 1, "dilation": 1, **FLAGS, "cover_tap": 2}
+KNOWN_TAPS = {
+    **{"kernel": 3, "stride": 1, "dilation": 1, **FLAGS},
+    **{"cover_tap": 2, "known_columns": 1},
+}
 PIPELINES = {
     "sliding": {**SLIDING, **FLAGS, "uniform_divisor": 1},
     "adaptive": {**ADAPTIVE, **FLAGS, "uniform_divisor": 1},
@@ -194,7 +197,7 @@ def test_loops_do_not_divide(source: str, name: str, tmp_path: Path):
             "A(cotangents[j].v[i]) / p.divisor",
         ),
         ("max_sweep", "uint(column) * column_taps", "uint(column) / column_taps"),
-        ("avg_pool", "add_pack<V>(p, sums[t]", "add_pack<V>(p, sums[row % p.in[0]]"),
+        ("avg_pool", "add_pack<V>(p, sums[t]", "add_pack<V>(p, sums[j % p.in[0]]"),
         (
             "avg_pool_grad_flat",
             "(cotangents[i]) * share",

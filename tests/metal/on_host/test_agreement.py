@@ -94,6 +94,9 @@ def maxima(x: mx.array, g: Geometry) -> Run:
 GEOMETRIES = {
     "1d": geometry((11,), 3, 2, 1),
     "1d, all columns": geometry((14,), 5, 1),
+    # More than are unrolled, and more taps than are constants.
+    "1d, many columns": geometry((14,), 7, 1, 3),
+    "1d, many taps": geometry((50,), 20, 4, 3),
     "2d": geometry((7, 9), 3, 2, ((1, 0), (0, 1))),
     "2d, overhang": geometry((8, 10), (2, 3), (3, 2), 1, ceil_mode=True),
     "2d, dilated": geometry((8, 9), 2, 1, 2, (3, 2)),
