@@ -1,8 +1,9 @@
 #include "shares.h"
 
 // Adds up the shares, along D and H, of the windows in N columns from w on.
+// Where there is none, sums are those of the nearest one.
 template <int N, int TW, typename A, typename T, typename Index, int V>
-void add_columns(
+void sum_columns(
     thread A (*sums)[V],
     const device T* from,
     constant PoolParams& p,
@@ -77,10 +78,10 @@ template <typename T, typename Index, int V, int TW>
   const device T* from = dy + tile.first;
 
   A total[TW][V] = {};
-  if (cover_tap >= 0) {
+  if (taps_to_tile > 0) {
     A sums[kMostColumns][V] = {};
-    const Index first = tile.first_column;
-    add_columns<kMostColumns, TW>(sums, from, p, at, tile, first);
+    const Index first = first_known_column(p, at);
+    sum_columns<kMostColumns, TW>(sums, from, p, at, tile, first);
     MLX_POOLING_UNROLL
     for (int j = 0; j < kMostColumns; ++j) {
       if (may_reach<TW>(j) && has_window(tile, first + j)) {
@@ -92,7 +93,7 @@ template <typename T, typename Index, int V, int TW>
     Cover<Index> by_w = tile.w.first;
     for (Index w = tile.w.windows.first; w < tile.w.windows.last; ++w) {
       A sums[1][V] = {};
-      add_columns<1, TW>(sums, from, p, at, tile, w);
+      sum_columns<1, TW>(sums, from, p, at, tile, w);
       const float share = own_share(along_w, by_w, at.first);
       add_to_inputs(
           total, sums[0], share, taps_of_tile<Index, TW>(along_w, by_w));

@@ -22,9 +22,9 @@ constant int dilation_w [[function_constant(8)]];
 // Of norms, 2 or 3: what elements are raised to, and the root of sums.
 constant int power [[function_constant(9)]];
 constant int root [[function_constant(10)]];
-// The tap, along W, of a tile's first input in the first window around the
-// tile; -1 where tiles differ in it.
-constant int cover_tap [[function_constant(11)]];
+// Taps, along W, of the first window around a tile of inputs, up to the tile's
+// first input; 0 where tiles differ in them or have many windows along W.
+constant int taps_to_tile [[function_constant(11)]];
 // Some window leaves the input along D or H.
 constant bool clip_rows [[function_constant(12)]];
 // Some tile of windows leaves the input along W.
@@ -40,7 +40,8 @@ constant bool adaptive_h [[function_constant(20)]];
 constant bool adaptive_w [[function_constant(21)]];
 // A pass of several takes taps from the one before, or leaves some to the next.
 constant bool with_taps [[function_constant(22)]];
-// A tile of windows has few columns, and each of its windows one of the input.
+// A tile of windows has few columns, and is one or has only windows with one of
+// the input.
 constant bool known_columns [[function_constant(23)]];
 // Slices of windows are put together.
 constant bool from_slices [[function_constant(24)]];

@@ -125,8 +125,7 @@ struct CoverTile {
   Covers<Index> d;
   Covers<Index> h;
   Covers<Index> w;
-  Index first_column; // of windows, with cover_tap: there may be none of it
-  int64_t first;      // channel of the first of their outputs
+  int64_t first; // channel of the first of their outputs
 };
 
 template <typename Index, int TW>
@@ -135,9 +134,6 @@ CoverTile<Index> cover_tile(constant PoolParams& p, Place<Index> at) {
   tile.d = covers_of(axis_d<Index>(p), at.d, 1);
   tile.h = covers_of(axis_h<Index>(p), at.h, 1);
   tile.w = covers_of(axis_w<Index>(p), at.first, TW);
-  tile.first_column = cover_tap < 0
-      ? tile.w.windows.first
-      : (at.first + axis_w<Index>(p).pad_lo - cover_tap) / stride_w;
   tile.first = 0;
   if (has_none(tile.d.windows) || has_none(tile.h.windows) ||
       has_none(tile.w.windows)) {
@@ -151,13 +147,21 @@ CoverTile<Index> cover_tile(constant PoolParams& p, Place<Index> at) {
   return tile;
 }
 
-// With cover_tap, the columns of windows that a tile may reach are known when
-// the pipeline is made, from first_column on, and the taps of its inputs there.
-// Next to the border there may be no such windows: then the nearest ones are
-// loaded, so that no load waits behind a branch.
+// With taps_to_tile, the columns of windows that a tile may reach are known
+// when the pipeline is made, and the taps of its inputs there. Next to the
+// border some do not exist: of these the nearest one is loaded, so that no load
+// waits behind a branch, and comes to nothing.
+
+// The first of these columns, which may lie before the first window.
+template <typename Index>
+Index first_known_column(constant PoolParams& p, Place<Index> at) {
+  return (at.first + axis_w<Index>(p).pad_lo - (taps_to_tile - 1)) / stride_w;
+}
+
+// Columns that are not known are taken one at a time.
 template <int TW>
 bool may_reach(int column) {
-  return cover_tap < 0 || column * stride_w < cover_tap + TW;
+  return taps_to_tile == 0 || column * stride_w < taps_to_tile - 1 + TW;
 }
 
 template <typename Index, int TW>
@@ -165,7 +169,7 @@ TileTaps<Index, TW> known_taps(Axis<Index> axis, int column) {
   TileTaps<Index, TW> taps;
   MLX_POOLING_UNROLL
   for (int t = 0; t < TW; ++t) {
-    const Index tap = cover_tap + t - column * stride_w;
+    const Index tap = taps_to_tile - 1 + t - column * stride_w;
     taps.of[t] = tap < axis.taps ? tap : Index(-1);
   }
   return taps;

@@ -1,10 +1,10 @@
 #include "best.h"
 #include "windows.h"
 
-// Lets values of column j into the windows that have it; in window 0 it is tap
+// Lets values into the windows that have column j; in window 0 they are tap
 // number `tap`. In new ones the first column has none to beat.
 template <typename T, typename Number, typename Index, int V, int TW>
-void take_column(
+void take_into_windows(
     thread Best<T, V, Number>* best,
     Pack<T, V> values,
     Axis<Index> along_w,
@@ -16,12 +16,12 @@ void take_column(
     const Index kw = tap_in_tile(along_w, j, t);
     if (kw >= 0) {
       const Number own = Number(tap - uint(t) * uint(along_w.stride));
+      const bool is_first = is_new && kw == 0;
       MLX_POOLING_UNROLL
       for (int i = 0; i < V; ++i) {
         const T v = values.v[i];
-        const bool takes = is_new && kw == 0;
-        replace_if(
-            takes || takes_over(v, best[t].value[i]), best[t], i, v, own);
+        const bool takes = is_first || takes_over(v, best[t].value[i]);
+        replace_if(takes, best[t], i, v, own);
       }
     }
   }
@@ -47,15 +47,16 @@ void take_row(
     for (int j = 0; j < kMostColumns; ++j) {
       if (is_column<TW>(j)) {
         const uint tap = first_tap + uint(nearest_column(tile, j));
-        take_column<T, Number, Index, V, TW>(
+        take_into_windows<T, Number, Index, V, TW>(
             best, columns[j], along_w, Index(j), tap, is_new);
       }
     }
     return;
   }
+  // Windows may begin outside the input.
   for (Index j = tile.columns.first; j < tile.columns.last; ++j) {
     const Pack<T, V> v = load<V>(from + input_at(p, tile, kd, row, j));
-    take_column<T, Number, Index, V, TW>(
+    take_into_windows<T, Number, Index, V, TW>(
         best, v, along_w, j, first_tap + uint(j), false);
   }
 }

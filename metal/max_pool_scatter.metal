@@ -1,7 +1,7 @@
 #include "covers.h"
 
-// Adds up what the tile's inputs won of a window: they are taps `row` and so
-// many columns behind it.
+// Adds up what the tile's inputs won of a window, if it has them: they are taps
+// `row` and so many columns behind it.
 template <
     int TW,
     typename A,
@@ -11,25 +11,27 @@ template <
     int V>
 void add_won(
     thread A (*total)[V],
-    Pack<Offset, V> winner,
-    Pack<T, V> cotangent,
+    Pack<Offset, V> winners,
+    Pack<T, V> cotangents,
     uint row,
-    TileTaps<Index, TW> columns) {
+    TileTaps<Index, TW> columns,
+    bool has_inputs) {
   MLX_POOLING_UNROLL
   for (int t = 0; t < TW; ++t) {
     if (columns.of[t] >= 0) {
-      const uint own = row + uint(columns.of[t]);
+      const uint tap = row + uint(columns.of[t]);
+      const uint own = has_inputs ? tap : ~0u; // the number of no tap
       MLX_POOLING_UNROLL
       for (int i = 0; i < V; ++i) {
-        if (uint(winner.v[i]) == own) {
-          total[t][i] += A(cotangent.v[i]);
+        if (uint(winners.v[i]) == own) {
+          total[t][i] += A(cotangents.v[i]);
         }
       }
     }
   }
 }
 
-// The same of all windows of a row, at known taps.
+// The same of all windows of a row, from column `first` on, at known taps.
 template <
     int TW,
     typename A,
@@ -39,34 +41,32 @@ template <
     int V>
 void add_known_row(
     thread A (*total)[V],
-    const device Offset* winners,
+    const device Offset* offsets,
     const device T* from,
     constant PoolParams& p,
     CoverTile<Index> tile,
     Index d,
     Index h,
+    Index first,
     uint row) {
-  const Axis<Index> along_w = axis_w<Index>(p);
-  const uint no_row = uint(axis_d<Index>(p).taps) *
-      uint(axis_h<Index>(p).taps) * uint(along_w.taps);
-  Pack<Offset, V> winner[kMostColumns];
-  Pack<T, V> cotangent[kMostColumns];
+  Pack<Offset, V> winners[kMostColumns];
+  Pack<T, V> cotangents[kMostColumns];
   MLX_POOLING_UNROLL
   for (int j = 0; j < kMostColumns; ++j) {
     if (may_reach<TW>(j)) {
-      const Index w = nearest_window(tile, tile.first_column + j);
+      const Index w = nearest_window(tile, first + j);
       const Index at_window = output_at(p, tile, d, h, w);
-      winner[j] = load<V>(winners + at_window);
-      cotangent[j] = load<V>(from + at_window);
+      winners[j] = load<V>(offsets + at_window);
+      cotangents[j] = load<V>(from + at_window);
     }
   }
   MLX_POOLING_UNROLL
   for (int j = 0; j < kMostColumns; ++j) {
     if (may_reach<TW>(j)) {
-      const bool has = has_window(tile, tile.first_column + j);
       add_won(
-          total, winner[j], cotangent[j], has ? row : no_row,
-          known_taps<Index, TW>(along_w, j));
+          total, winners[j], cotangents[j], row,
+          known_taps<Index, TW>(axis_w<Index>(p), j),
+          has_window(tile, first + j));
     }
   }
 }
@@ -102,8 +102,9 @@ template <typename T, typename Offset, typename Index, int V, int TW>
       }
       const uint row =
           (uint(kd) * uint(along_h.taps) + uint(kh)) * uint(along_w.taps);
-      if (cover_tap >= 0) {
-        add_known_row<TW>(total, winners, from, p, tile, d, h, row);
+      if (taps_to_tile > 0) {
+        const Index first = first_known_column(p, at);
+        add_known_row<TW>(total, winners, from, p, tile, d, h, first, row);
         continue;
       }
       Cover<Index> by_w = tile.w.first;
@@ -111,7 +112,7 @@ template <typename T, typename Offset, typename Index, int V, int TW>
         const Index at_window = output_at(p, tile, d, h, w);
         add_won(
             total, load<V>(winners + at_window), load<V>(from + at_window), row,
-            taps_of_tile<Index, TW>(along_w, by_w));
+            taps_of_tile<Index, TW>(along_w, by_w), true);
         by_w = in_next_window(along_w, by_w);
       }
     }

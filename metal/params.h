@@ -14,8 +14,8 @@ namespace mlx_pooling {
 // Of a sweep (sweep.h), what a thread keeps in registers at a time.
 enum { kKeptElements = 32 };
 
-// That are unrolled, of windows around a tile (cover_tap) or of inputs under
-// one (known_columns).
+// The most columns that are unrolled: of windows around a tile (taps_to_tile)
+// or of inputs under one (known_columns).
 enum { kMostColumns = 9 };
 
 // Where an array's elements are: the first, where it has position (0, 0, 0),

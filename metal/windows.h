@@ -48,7 +48,6 @@ WindowTile<Index> window_tile(constant PoolParams& p, Place<Index> at) {
   tile.columns = tile_taps(w, TW, at.first, start_w, clip_columns);
   if (has_none(tile.taps_d) || has_none(tile.rows) || has_none(tile.columns)) {
     tile.rows.last = tile.rows.first;
-    tile.columns.last = tile.columns.first;
   } else {
     const Index first_column = start_w + tile.columns.first * dilation_w;
     tile.first = first_input(p, at, tile, start_d, start_h, first_column);
@@ -76,17 +75,18 @@ bool is_column(int column) {
 }
 
 template <typename Index>
-bool has_column(WindowTile<Index> tile, int column) {
+bool is_inside(WindowTile<Index> tile, int column) {
   return column >= tile.columns.first && column < tile.columns.last;
 }
 
-// Inside the input, and in every window that has the column itself.
+// Inside the input, and in every window that has the column itself and is an
+// output.
 template <typename Index>
 Index nearest_column(WindowTile<Index> tile, int column) {
   return min(max(Index(column), tile.columns.first), tile.columns.last - 1);
 }
 
-// A row of these: nearest ones, so that no load waits behind a branch.
+// A row of the nearest ones, so that no load waits behind a branch.
 template <int TW, typename T, typename Index, int V>
 void load_columns(
     thread Pack<T, V>* columns,

@@ -23,7 +23,7 @@ enum class Constant : uint8_t {
   dilation_w,
   power,
   root,
-  cover_tap,
+  taps_to_tile,
   clip_rows, // from here on bool, before int
   clip_columns,
   with_offsets,

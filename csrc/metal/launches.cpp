@@ -131,20 +131,19 @@ Layouts layouts(const Geometry& g) {
       row_major(d.out, h.out, w.out, g.channels)};
 }
 
+int64_t span(const Axis& axis) {
+  return axis.dilation * (axis.kernel - 1) + 1;
+}
+
 int64_t window_extent(const Axis& axis, int tile) {
-  auto span = axis.dilation * (axis.kernel - 1) + (tile - 1) * axis.stride;
-  return std::min(axis.in - 1, span);
+  auto inputs = span(axis) - 1 + (tile - 1) * axis.stride;
+  return std::min(axis.in - 1, inputs);
 }
 
 int64_t cover_extent(const Axis& axis, int tile) {
-  auto windows = axis.adaptive
-      ? tile * axis.out / axis.in + 1
-      : (axis.dilation * (axis.kernel - 1) + tile - 1) / axis.stride;
+  auto windows = axis.adaptive ? tile * axis.out / axis.in + 1
+                               : (span(axis) + tile - 2) / axis.stride;
   return std::min(axis.out - 1, windows);
-}
-
-int64_t span(const Axis& axis) {
-  return axis.dilation * (axis.kernel - 1) + 1;
 }
 
 int64_t first_cover_tap(const Axis& axis) {

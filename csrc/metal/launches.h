@@ -38,8 +38,9 @@ int64_t cover_extent(const Axis& axis, int tile);
 // From a window's first tap to its last.
 int64_t span(const Axis& axis);
 
-// Where positions that are multiples of the stride lie in the first window
-// around them, were it as long as all inputs between its taps.
+// How far behind the start of the first window around it a position lies that
+// is a multiple of the stride; gaps between taps count as the window's.
+// Negative where there is no window around it.
 int64_t first_cover_tap(const Axis& axis);
 
 // The type of a thread's index arithmetic, which begins at its first element of

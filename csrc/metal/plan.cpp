@@ -57,11 +57,13 @@ std::string kernel_of(
   return instantiation(name, arguments);
 }
 
-// What a thread of a kernel computes: a tile of so many channels.
+// What a thread of a kernel computes: a tile of so many channels. Those of few
+// channels know their columns anyway.
 struct Tiled {
   std::string kernel;
   int64_t channels;
   Tile tile;
+  bool is_flat;
 };
 
 Tiled over_windows_kernel(
@@ -77,7 +79,7 @@ Tiled over_windows_kernel(
             name + "_flat", std::move(types), window_index(g, tile),
             {width, g.channels, tile.h, tile.w, w.kernel, w.stride,
              w.dilation}),
-        g.channels, tile};
+        g.channels, tile, true};
   }
   auto width = vector_width(g.channels, operands);
   auto tile = window_tile(g, width);
@@ -85,7 +87,7 @@ Tiled over_windows_kernel(
       kernel_of(
           name, std::move(types), window_index(g, tile),
           {width, tile.h, tile.w}),
-      width, tile};
+      width, tile, false};
 }
 
 Tiled over_covers_kernel(
@@ -99,13 +101,13 @@ Tiled over_covers_kernel(
         kernel_of(
             name + "_flat", std::move(types), cover_index(g, tile),
             {read, width, g.channels, tile.w, reach}),
-        g.channels, tile};
+        g.channels, tile, true};
   }
   auto width = vector_width(g.channels, operands);
   auto tile = cover_tile(g, width);
   return {
       kernel_of(name, std::move(types), cover_index(g, tile), {width, tile.w}),
-      width, tile};
+      width, tile, false};
 }
 
 // A launch over outputs, each looking at the inputs in its window.
@@ -120,21 +122,22 @@ over_windows(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
-// Whether a tile of windows has few columns, and each of its windows one of the
-// input.
+// Whether a tile of windows has few columns and, where windows share them, each
+// window one of the input.
 bool has_known_columns(const Axis& w, int tile) {
   bool are_few =
       !w.adaptive && w.kernel + (tile - 1) * w.stride <= kMostColumns;
-  // Taps do not jump over the input.
-  bool has_all = w.in >= w.dilation && w.taps(0).size() > 0 &&
-      w.taps(w.out - 1).size() > 0;
-  return are_few && has_all;
+  bool has_all = w.taps(0).size() > 0 && w.taps(w.out - 1).size() > 0;
+  return are_few && (tile == 1 || has_all);
 }
 
+// Launches over outputs that know their columns if they can,
 std::vector<Launch>
-pooled(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
-  set(launch, Constant::known_columns, has_known_columns(g.axes[2], tile.w));
-  return over_windows(std::move(launch), g, channels, tile);
+poolings(Launch launch, const Geometry& g, const Tiled& tiled) {
+  auto& w = g.axes[2];
+  set(launch, Constant::known_columns,
+      !tiled.is_flat && has_known_columns(w, tiled.tile.w));
+  return over_windows(std::move(launch), g, tiled.channels, tiled.tile);
 }
 
 // A launch over inputs, each looking at the windows around it.
@@ -145,25 +148,28 @@ over_covers(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
   return launches(std::move(launch), g.batch, g.channels / channels, tile);
 }
 
-// The tap of a tile's first input in the first window around the tile, where it
-// is the same of all tiles and they reach few columns of windows; else -1.
-int64_t cover_tap(const Launch& launch, const Axis& w, int tile) {
+// Up to a tile's first input, of the first window around it, where that is the
+// same of all tiles and they reach few columns of windows; else 0.
+int64_t taps_to_tile(const Launch& launch, const Axis& w, int tile) {
   bool is_constant =
       launch.constants[static_cast<int>(Constant::kernel_w)] != 0;
   bool are_alike = !w.adaptive && w.dilation == 1 && w.kernel >= w.stride &&
       tile % w.stride == 0;
   if (!is_constant || !are_alike) {
-    return -1;
+    return 0;
   }
   auto tap = first_cover_tap(w);
-  return (tap + tile - 1) / w.stride < kMostColumns ? tap : -1;
+  return (tap + tile - 1) / w.stride < kMostColumns ? tap + 1 : 0;
 }
 
+// and over inputs, of a gradient.
 std::vector<Launch>
-gradients(Launch launch, const Geometry& g, int64_t channels, Tile tile) {
-  launch.constants[static_cast<int>(Constant::cover_tap)] =
-      cover_tap(launch, g.axes[2], tile.w);
-  return over_covers(std::move(launch), g, channels, tile);
+gradients(Launch launch, const Geometry& g, const Tiled& tiled) {
+  if (!tiled.is_flat) {
+    launch.constants[static_cast<int>(Constant::taps_to_tile)] =
+        taps_to_tile(launch, g.axes[2], tiled.tile.w);
+  }
+  return over_covers(std::move(launch), g, tiled.channels, tiled.tile);
 }
 
 mx::Shape plane_shape(const Geometry& g) {
@@ -204,15 +210,15 @@ Plan plan_max_pool(
   if (way != Way::direct) {
     return plan_max_sweeps(g, x, y, offsets);
   }
-  auto [kernel, channels, tile] = over_windows_kernel(
+  auto tiled = over_windows_kernel(
       "max_pool",
       {type_name(x.dtype), offsets ? type_name(offsets->dtype) : "uchar"}, g,
       operands);
-  auto launch =
-      make_launch(kernel, g, {{0}, {1, Access::write}, {2, Access::write}});
+  auto launch = make_launch(
+      tiled.kernel, g, {{0}, {1, Access::write}, {2, Access::write}});
   set(launch, Constant::with_offsets, offsets != nullptr);
   set(launch, Constant::minimum, g.minimum);
-  return {pooled(std::move(launch), g, channels, tile), {}};
+  return {poolings(std::move(launch), g, tiled), {}};
 }
 
 Plan plan_max_pool_scatter(
@@ -221,11 +227,11 @@ Plan plan_max_pool_scatter(
   if (backward_way(g, width) != Way::direct) {
     return plan_max_scatter_sweeps(g, offsets, dy, dx);
   }
-  auto [kernel, channels, tile] = over_covers_kernel(
+  auto tiled = over_covers_kernel(
       "max_pool_scatter", {type_name(dy.dtype), type_name(offsets.dtype)}, g,
       {offsets, dy, dx});
-  auto launch = make_launch(kernel, g, {{0}, {1}, {2, Access::write}});
-  return {gradients(std::move(launch), g, channels, tile), {}};
+  auto launch = make_launch(tiled.kernel, g, {{0}, {1}, {2, Access::write}});
+  return {gradients(std::move(launch), g, tiled), {}};
 }
 
 Plan plan_max_pool_gather(
@@ -267,12 +273,12 @@ Plan plan_avg_pool(
   if (way != Way::direct) {
     return plan_avg_sweeps(g, x, averaging, y);
   }
-  auto [kernel, channels, tile] =
+  auto tiled =
       over_windows_kernel("avg_pool", {type_name(x.dtype)}, g, operands);
-  auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
+  auto launch = make_launch(tiled.kernel, g, {{0}, {1, Access::write}});
   set_terms(launch, averaging);
   set_averages(launch, g, averaging);
-  return {pooled(std::move(launch), g, channels, tile), {}};
+  return {poolings(std::move(launch), g, tiled), {}};
 }
 
 Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {
@@ -280,11 +286,11 @@ Plan plan_avg_pool_grad(const Geometry& g, Operand dy, Operand dx) {
   if (backward_way(g, width) != Way::direct) {
     return plan_avg_grad_sweeps(g, dy, dx);
   }
-  auto [kernel, channels, tile] =
+  auto tiled =
       over_covers_kernel("avg_pool_grad", {type_name(dy.dtype)}, g, {dy, dx});
-  auto launch = make_launch(kernel, g, {{0}, {1, Access::write}});
+  auto launch = make_launch(tiled.kernel, g, {{0}, {1, Access::write}});
   set_divisor(launch, g);
-  return {gradients(std::move(launch), g, channels, tile), {}};
+  return {gradients(std::move(launch), g, tiled), {}};
 }
 
 } // namespace mlx_pooling::metal

@@ -30,7 +30,7 @@ int64_t windows_around(const Axis& w, int64_t count) {
   if (count % w.stride != 0) {
     return (span(w) + count - 2) / w.stride + 1;
   }
-  return std::max<int64_t>((first_cover_tap(w) + count - 1) / w.stride + 1, 1);
+  return (first_cover_tap(w) + count - 1) / w.stride + 1;
 }
 
 // The fewest neighbours whose elements are whole vectors.

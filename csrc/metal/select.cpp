@@ -44,15 +44,12 @@
 // along H and W                   3/2 loads 5.6. A row's columns are compared
 //                                 once for all of its windows: 2 x 4 have more
 //   in vectors of 8      2 x 2    4 and 6.3; more would not fit in registers
-//   with few threads     4 x 1    4.5 and 6.8, and compares less than 1 x 4,
-//                                 which is left to those of fewer than 4 rows
+//   with few threads,    4 x 1    4.5 and 6.8; compares less than 1 x 4, which
+//   or one column                 is left to outputs of fewer than 4 rows
 // along W only           1 x 4    share columns
 // other windows          1 x 1    share nothing, or (adaptive, dilated) not
 //                                 alike
-// inputs, backward       1 x 4    share the windows around them. Where tiles
-//                                 have them at the same taps (plan.cpp) these
-//                                 are constants, and loads do not wait for each
-//                                 other
+// inputs, backward       1 x 4    share the windows around them
 // all of few channels,   whole    2/2 loads 4 times 16 bytes for 16, C = 3 3.4
 //   forward or backward  vectors  at 3/1 and 7 at 3/2; where H overlaps 2 rows,
 //                                 where W does, or backward, twice as many
@@ -72,6 +69,12 @@
 // Tiles are only as large as leaves 8192 threads. 2048 do for tiles of few
 // channels and for strips, whose threads have several loads of 16 bytes under
 // way at a time. Strips become shorter first, then narrower.
+//
+// Where a tile has at most 9 columns along W, of inputs under it or of windows
+// around it, these are loaded together and their taps are constants: windows
+// that do not adapt and have one of the input, inputs where the stride is 1, 2
+// or 4 and no more than the kernel, which is at most 16 and not dilated
+// (plan.cpp).
 //
 // clang-format on
 

@@ -59,11 +59,10 @@ SLIDING = {"kernel": 11, "stride": 3, "dilation": 5}
 ADAPTIVE = {"kernel": 11, "stride": 3, "dilation": 1, "adaptive": 1}
 FLAGS = {
     **{"clip_rows": 1, "clip_columns": 1, "with_offsets": 1, "with_taps": 1},
-    "cover_tap": -1,
 }
 KNOWN_TAPS = {
     **{"kernel": 3, "stride": 1, "dilation": 1, **FLAGS},
-    **{"cover_tap": 2, "known_columns": 1},
+    **{"taps_to_tile": 3, "known_columns": 1},
 }
 PIPELINES = {
     "sliding": {**SLIDING, **FLAGS, "uniform_divisor": 1},

@@ -498,6 +498,19 @@ def released(library: ctypes.CDLL) -> Iterator[None]:
     library.plan_as_released(False)
 
 
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("size", "tile"),
+    [((56, 56), (4, 2)), ((19, 19), (4, 1)), ((3, 112), (1, 4)), ((8, 8), (1, 1))],
+)
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_few_threads_get_smaller_tiles(
+    library: ctypes.CDLL, op: str, size: tuple[int, int], tile: tuple[int, int]
+):
+    (launch,) = make_plan(library, op, Shape(plane(size, 5, 1, 2), 1, 512))
+    assert template_arguments(launch)[2:] == tile
+
+
 # Windows of few outputs: the least threads of the launch that reads the input.
 FEW_OUTPUTS = {
     "64 channels": (Shape(plane(8, 8), 1, 64), 256),
