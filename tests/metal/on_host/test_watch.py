@@ -48,8 +48,7 @@ FAULTS = {
         "read of an output",
     ),
     "input written": (
-        "add_pack<V>(p, sums[t], => const_cast<T*>(from)[0] = T(1), "
-        "add_pack<V>(p, sums[t],",
+        "add_to_windows<T, => const_cast<T*>(from)[0] = T(1), add_to_windows<T,",
         "write to an input",
     ),
 }
