@@ -232,12 +232,12 @@ MUTATIONS = {
         ("if (with_offsets && has_neighbour(p, at, u, t)) {", "if (with_offsets) {"),
         ("first_tap + uint(nearest_column(tile, j))", "first_tap + uint(j)"),
         ("tap - uint(t) * uint(along_w.stride)", "tap"),
-        ("is_new && kw == 0", "kw == 0"),
+        ("is_new && kw == 0", "(is_new || true) && kw == 0"),
     ],
     "metal/max_pool_scatter.metal": [
         ("offsets [[buffer(0)]]", "offsets [[buffer(1)]]"),
         ("if (columns.of[t] >= 0) {", "{"),
-        ("has_inputs ? tap : ~0u", "tap"),
+        ("has_inputs ? tap : ~0u", "(has_inputs || true) ? tap : ~0u"),
         ("total[t][i] += A(cotangents.v[i])", "total[t][i] = A(cotangents.v[i])"),
         ("if (has_column(p, at, t)) {", "{"),
     ],
@@ -291,7 +291,7 @@ MUTATIONS = {
         ),
         ("(w - sweep.w.windows.first)", "w"),
         ("(taps_to_tile - 1)) / stride_w", "(taps_to_tile - 1))"),
-        ("tap < axis.taps ? tap", "true ? tap"),
+        ("tap < axis.taps ? tap", "tap <= axis.taps ? tap"),
         ("taps_to_tile - 1 + t - column * stride_w", "taps_to_tile - 1 + t - column"),
         (
             "column * stride_w < taps_to_tile - 1 + TW",
@@ -300,7 +300,6 @@ MUTATIONS = {
         ("w >= tile.w.windows.first &&", ""),
         ("&& w < tile.w.windows.last", ""),
         ("max(w, tile.w.windows.first)", "w"),
-        ("min(max(w, tile.w.windows.first), tile.w.windows.last - 1)", "w"),
     ],
     "metal/divisor.h": [
         ("axis, start, axis.in + axis.pad_hi", "axis, start, axis.in"),
@@ -340,7 +339,7 @@ MUTATIONS = {
         ("own_divisor(along_w, first + j)", "own_divisor(along_w, first)"),
         ("has_d && tap_of", "tap_of"),
         ("share_d * own_share", "own_share"),
-        ("sums[i] * share", "sums[i]"),
+        ("sums[i] * share", "sums[i] * (2.0f * share)"),
         ("quotients<T, V>(total[t], common_divisor(p))", "rounded<T, V>(total[t])"),
     ],
     "metal/avg_sweep.metal": [
