@@ -33,7 +33,7 @@ void add_row(
     MLX_POOLING_UNROLL
     for (int j = 0; j < kMostColumns; ++j) {
       if (is_column<TW>(j)) {
-        if (!is_inside(tile, j)) {
+        if (!contains(tile.columns, Index(j))) {
           MLX_POOLING_UNROLL
           for (int i = 0; i < V; ++i) {
             columns[j].v[i] = blank<T>(p);

@@ -24,7 +24,7 @@ void sum_columns(
         MLX_POOLING_UNROLL
         for (int j = 0; j < N; ++j) {
           if (may_reach<TW>(j)) {
-            const Index column = nearest_window(tile, w + j);
+            const Index column = nearest_in<Index>(tile.w.windows, w + j);
             cotangents[j] = load<V>(from + output_at(p, tile, d, h, column));
           }
         }
@@ -84,7 +84,7 @@ template <typename T, typename Index, int V, int TW>
     sum_columns<kMostColumns, TW>(sums, from, p, at, tile, first);
     MLX_POOLING_UNROLL
     for (int j = 0; j < kMostColumns; ++j) {
-      if (may_reach<TW>(j) && has_window(tile, first + j)) {
+      if (may_reach<TW>(j) && contains<Index>(tile.w.windows, first + j)) {
         const float share = 1.0f / own_divisor(along_w, first + j);
         add_to_inputs(total, sums[j], share, known_taps<Index, TW>(along_w, j));
       }

@@ -125,6 +125,17 @@ bool has_none(Range<Index> range) {
   return range.first >= range.last;
 }
 
+template <typename Index>
+bool contains(Range<Index> range, Index i) {
+  return i >= range.first && i < range.last;
+}
+
+// Of a range that has some.
+template <typename Index>
+Index nearest_in(Range<Index> range, Index i) {
+  return min(max(i, range.first), range.last - 1);
+}
+
 // One axis of the geometry.
 template <typename Index>
 struct Axis {

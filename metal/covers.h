@@ -175,16 +175,6 @@ TileTaps<Index, TW> known_taps(Axis<Index> axis, int column) {
   return taps;
 }
 
-template <typename Index>
-bool has_window(CoverTile<Index> tile, Index w) {
-  return w >= tile.w.windows.first && w < tile.w.windows.last;
-}
-
-template <typename Index>
-Index nearest_window(CoverTile<Index> tile, Index w) {
-  return min(max(w, tile.w.windows.first), tile.w.windows.last - 1);
-}
-
 // From the tile's first output to output (d, h, w).
 template <typename Index>
 Index output_at(

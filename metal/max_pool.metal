@@ -46,7 +46,7 @@ void take_row(
     MLX_POOLING_UNROLL
     for (int j = 0; j < kMostColumns; ++j) {
       if (is_column<TW>(j)) {
-        const uint tap = first_tap + uint(nearest_column(tile, j));
+        const uint tap = first_tap + uint(nearest_in(tile.columns, Index(j)));
         take_into_windows<T, Number, Index, V, TW>(
             best, columns[j], along_w, Index(j), tap, is_new);
       }

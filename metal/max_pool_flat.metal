@@ -14,7 +14,7 @@ void take_run(
     MLX_POOLING_UNROLL
     for (int t = 0; t < TW; ++t) {
       const int column = t * S + kw * D;
-      const bool is_tap = column >= columns.first && column < columns.last;
+      const bool is_tap = contains(columns, column);
       MLX_POOLING_UNROLL
       for (int c = 0; c < C; ++c) {
         if (is_tap) {

@@ -54,7 +54,7 @@ void add_known_row(
   MLX_POOLING_UNROLL
   for (int j = 0; j < kMostColumns; ++j) {
     if (may_reach<TW>(j)) {
-      const Index w = nearest_window(tile, first + j);
+      const Index w = nearest_in<Index>(tile.w.windows, first + j);
       const Index at_window = output_at(p, tile, d, h, w);
       winners[j] = load<V>(offsets + at_window);
       cotangents[j] = load<V>(from + at_window);
@@ -66,7 +66,7 @@ void add_known_row(
       add_won(
           total, winners[j], cotangents[j], row,
           known_taps<Index, TW>(axis_w<Index>(p), j),
-          has_window(tile, first + j));
+          contains<Index>(tile.w.windows, first + j));
     }
   }
 }

@@ -74,19 +74,8 @@ bool is_column(int column) {
   return column < kernel_w + (TW - 1) * stride_w;
 }
 
-template <typename Index>
-bool is_inside(WindowTile<Index> tile, int column) {
-  return column >= tile.columns.first && column < tile.columns.last;
-}
-
-// Inside the input, and in every window that has the column itself and is an
-// output.
-template <typename Index>
-Index nearest_column(WindowTile<Index> tile, int column) {
-  return min(max(Index(column), tile.columns.first), tile.columns.last - 1);
-}
-
-// A row of the nearest ones, so that no load waits behind a branch.
+// A row of them, or the nearest ones inside the input, so that no load waits
+// behind a branch: every output's window that has the column has that one.
 template <int TW, typename T, typename Index, int V>
 void load_columns(
     thread Pack<T, V>* columns,
@@ -98,7 +87,7 @@ void load_columns(
   MLX_POOLING_UNROLL
   for (int j = 0; j < kMostColumns; ++j) {
     if (is_column<TW>(j)) {
-      const Index column = nearest_column(tile, j);
+      const Index column = nearest_in(tile.columns, Index(j));
       columns[j] = load<V>(from + input_at(p, tile, kd, row, column));
     }
   }

@@ -40,6 +40,9 @@ MUTATIONS = {
             "adaptive_h [[function_constant(20)]]",
             "adaptive_h [[function_constant(21)]]",
         ),
+        ("i >= range.first &&", ""),
+        ("&& i < range.last", ""),
+        ("max(i, range.first)", "i"),
         ("o * axis.stride - axis.pad_lo", "o * axis.stride"),
         ("o * axis.in / axis.out :", "o * (axis.in / axis.out) :"),
         (
@@ -88,9 +91,6 @@ MUTATIONS = {
         ("min(taps.last - before, axis.taps)", "axis.taps"),
         ("uint(tile.taps_d.first) * uint(along_h.taps) +", ""),
         ("column < kernel_w + (TW - 1) * stride_w", "column < kernel_w"),
-        ("max(Index(column), tile.columns.first)", "Index(column)"),
-        ("column >= tile.columns.first &&", ""),
-        ("&& column < tile.columns.last", ""),
     ],
     "metal/best.h": [
         ("return beats(v, best) || is_nan(v);", "return beats(v, best);"),
@@ -181,8 +181,6 @@ MUTATIONS = {
         ("if (!step.reads_slices) {", "{"),
     ],
     "metal/max_pool_flat.metal": [
-        ("column >= columns.first &&", ""),
-        ("&& column < columns.last", ""),
         ("run[column * C + c]", "run[column * C]"),
         ("tap_row + uint(kw))", "tap_row)"),
         ("t * S + kw * D", "t * S + kw"),
@@ -230,7 +228,7 @@ MUTATIONS = {
         ("is_none(tap) ? otherwise", "is_none(otherwise) ? otherwise"),
         ("if (has_neighbour(p, at, u, t)) {", "{"),
         ("if (with_offsets && has_neighbour(p, at, u, t)) {", "if (with_offsets) {"),
-        ("first_tap + uint(nearest_column(tile, j))", "first_tap + uint(j)"),
+        ("uint(nearest_in(tile.columns, Index(j)))", "uint(j)"),
         ("tap - uint(t) * uint(along_w.stride)", "tap"),
         ("is_new && kw == 0", "(is_new || true) && kw == 0"),
     ],
@@ -297,9 +295,6 @@ MUTATIONS = {
             "column * stride_w < taps_to_tile - 1 + TW",
             "column * stride_w < taps_to_tile",
         ),
-        ("w >= tile.w.windows.first &&", ""),
-        ("&& w < tile.w.windows.last", ""),
-        ("max(w, tile.w.windows.first)", "w"),
     ],
     "metal/divisor.h": [
         ("axis, start, axis.in + axis.pad_hi", "axis, start, axis.in"),
@@ -318,7 +313,7 @@ MUTATIONS = {
         ("own_divisor(along_w, at.first + t)", "own_divisor(along_w, at.first)"),
         ("own_divisor(along_h, at.h + u)", "own_divisor(along_h, at.h)"),
         ("divisor_d * divisor_h * divisor_w", "divisor_h * divisor_w"),
-        ("if (!is_inside(tile, j)) {", "if (false) {"),
+        ("if (!contains(tile.columns, Index(j))) {", "if (false) {"),
     ],
     "metal/average.h": [
         ("power == 2 ? v * v", "power == 2 ? v"),
@@ -335,7 +330,7 @@ MUTATIONS = {
     ],
     "metal/avg_pool_grad.metal": [
         ("taps.of[t] >= 0", "taps.of[t] > 0"),
-        ("&& has_window(tile, first + j)", ""),
+        ("&& contains<Index>(tile.w.windows, first + j)", ""),
         ("own_divisor(along_w, first + j)", "own_divisor(along_w, first)"),
         ("has_d && tap_of", "tap_of"),
         ("share_d * own_share", "own_share"),

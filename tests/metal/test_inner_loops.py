@@ -57,9 +57,7 @@ LARGEST = (
 # Constants of every axis, and flags that are set.
 SLIDING = {"kernel": 11, "stride": 3, "dilation": 5}
 ADAPTIVE = {"kernel": 11, "stride": 3, "dilation": 1, "adaptive": 1}
-FLAGS = {
-    **{"clip_rows": 1, "clip_columns": 1, "with_offsets": 1, "with_taps": 1},
-}
+FLAGS = {"clip_rows": 1, "clip_columns": 1, "with_offsets": 1, "with_taps": 1}
 KNOWN_TAPS = {
     **{"kernel": 3, "stride": 1, "dilation": 1, **FLAGS},
     **{"taps_to_tile": 3, "known_columns": 1},
