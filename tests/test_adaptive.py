@@ -338,6 +338,17 @@ def test_large_planes(shape: tuple[int, ...], channels: int):
         check_derivatives(fixed(pool, g), x, derivative(kind, x, g))
 
 
+@pytest.mark.parametrize("channels", [1, 20])
+@pytest.mark.parametrize(
+    ("size", "output"), [((6001,), (7,)), ((6001,), (301,)), ((3, 5000), (2, 3))]
+)
+def test_few_outputs_of_long_axes(size: tuple, output: tuple, channels: int):
+    g = Adaptive(size, output)
+    x = Data("ties", channels).array((2, *size, channels), mx.float32)
+    for kind, pool in ADAPTIVE.items():
+        check_derivatives(fixed(pool, g), x, derivative(kind, x, g))
+
+
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=short_name)
 def test_large_planes_of_half_precision_are_summed_in_float32(dtype: mx.Dtype):
     x = mx.ones((1, 200, 200, 3), dtype)

@@ -194,6 +194,28 @@ def test_large_windows(kernel: int, stride: int):
         check_avg_vjp(case, mx.float16, {"count_include_pad": False})
 
 
+@pytest.mark.parametrize("channels", [1, 3, 20])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding"),
+    [
+        ((6000,), 6000, 1, 0),
+        ((6000,), 2900, 2950, 50),
+        ((6000,), 5900, 70, 100),
+        ((6000,), 5000, 900, ((4000, 3000),)),
+        ((6000,), 90, 2000, 80),
+        ((4500, 4), (4400, 2), (60, 1), (30, 1)),
+    ],
+)
+def test_few_windows_of_long_axes(
+    size: tuple, kernel: tuple, stride: tuple, padding: tuple, channels: int
+):
+    g = geometry(size, kernel, stride, padding)
+    case = Case(g, 2, channels, Data("ties", channels))
+    leave_garbage(case.input_shape, mx.float32)
+    check_max_vjp(case, mx.float32)
+    check_avg_vjp(case, mx.float32, {"count_include_pad": False})
+
+
 @pytest.mark.parametrize("kernel", [255, 256, 65_535, 65_536, 65_600])
 def test_kernels_about_the_limits_of_an_offset_type(kernel: int):
     g = geometry((70_000,), kernel, kernel // 3, ((kernel, 5),))

@@ -21,6 +21,35 @@ Range evenly_covered(const Axis& axis) {
   return {begin, std::max(begin, end)};
 }
 
+// Whether a table of covers by runs, of which a window begins one and ends one,
+// is much shorter than any other.
+bool has_few_runs(const Axis& axis, Range even) {
+  constexpr int64_t kShort = 4096;
+  auto period = std::min(even.size(), axis.stride);
+  auto stored = axis.in - even.size() + period;
+  return axis.dilation == 1 && stored > kShort && stored / 16 > axis.out;
+}
+
+template <typename LinkOf>
+std::vector<LinkRun> cover_runs(const Axis& axis, LinkOf link_of) {
+  std::vector<int64_t> borders{0};
+  for (int64_t o = 0; o < axis.out; ++o) {
+    auto taps = axis.taps(o);
+    for (auto tap : {taps.first, taps.last}) {
+      borders.push_back(axis.start(o) + tap);
+    }
+  }
+  std::sort(borders.begin(), borders.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+  std::vector<LinkRun> runs;
+  for (auto begin : borders) {
+    if (begin >= 0 && begin < axis.in) {
+      runs.push_back({begin, link_of(begin)});
+    }
+  }
+  return runs;
+}
+
 // All facts about the links, of which those that repeat need no second look.
 void survey(AxisLinks& links) {
   links.span = 1;
@@ -29,7 +58,7 @@ void survey(AxisLinks& links) {
   auto period = links.of.period();
   int64_t first = 0;
   int64_t last = 0;
-  for (int64_t i = 0; i < links.size(); ++i) {
+  for (int64_t i = 0; i < links.size(); i = links.of.end_of_run(i)) {
     if (i == repeating.begin + 2 * period && i < repeating.end - period) {
       i = repeating.end - period;
     }
@@ -83,7 +112,10 @@ AxisLinks cover_links(const Axis& axis) {
     auto covers = axis.covers(i);
     return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
   };
-  links.of = LinkTable(axis.in, evenly_covered(axis), axis.stride, 1, link_of);
+  auto even = evenly_covered(axis);
+  links.of = has_few_runs(axis, even)
+      ? LinkTable(axis.in, cover_runs(axis, link_of))
+      : LinkTable(axis.in, even, axis.stride, 1, link_of);
   for (int64_t o = 0; axis.adaptive && o < axis.out; ++o) {
     links.starts.push_back(axis.start(o));
   }
@@ -92,6 +124,25 @@ AxisLinks cover_links(const Axis& axis) {
 }
 
 } // namespace
+
+int64_t LinkTable::end_of_run(int64_t i) const {
+  if (runs_.empty()) {
+    return i + 1;
+  }
+  auto next = run_after(i);
+  return next == runs_.end() ? size() : next->begin;
+}
+
+std::vector<LinkRun>::const_iterator LinkTable::run_after(int64_t i) const {
+  return std::partition_point(
+      runs_.begin(), runs_.end(), [&](auto& run) { return run.begin <= i; });
+}
+
+Link LinkTable::of_run(int64_t i) const {
+  auto [begin, link] = *(run_after(i) - 1);
+  link.tap += i - begin;
+  return link;
+}
 
 AxisLinks window_links(const Axis& axis) {
   AxisLinks links{

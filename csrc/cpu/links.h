@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cpu/inline.h"
@@ -25,8 +26,15 @@ struct Link {
   }
 };
 
+// Positions from `begin` on that are linked to the same, each as one tap more
+// than the one before.
+struct LinkRun {
+  int64_t begin;
+  Link link; // of the first
+};
+
 // Links by position. A long axis consists of little but those that repeat, each
-// moved by `step`.
+// moved by `step`, or of a few runs.
 class LinkTable : private Periodic<Link> {
  public:
   using Periodic::period;
@@ -50,17 +58,31 @@ class LinkTable : private Periodic<Link> {
             [&](const Link& link, int64_t n) { return link.moved(n * step); }),
         step_(step) {}
 
+  // Of runs in order, the first of which begins at 0.
+  LinkTable(int64_t size, std::vector<LinkRun> runs)
+      : Periodic(size), runs_(std::move(runs)) {}
+
   int64_t step() const {
     return step_;
   }
 
   MLX_POOLING_INLINE Link operator[](int64_t i) const {
+    if (!runs_.empty()) {
+      return of_run(i);
+    }
     auto [index, periods] = place(i);
     return values()[index].moved(periods * step_);
   }
 
+  // Where positions end that are known to be linked to the same as i.
+  int64_t end_of_run(int64_t i) const;
+
  private:
+  std::vector<LinkRun>::const_iterator run_after(int64_t i) const;
+  Link of_run(int64_t i) const;
+
   int64_t step_ = 0;
+  std::vector<LinkRun> runs_;
 };
 
 // Windows of neighbouring positions, of which that of output o starts at

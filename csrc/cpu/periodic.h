@@ -40,6 +40,9 @@ class Periodic {
 
   Periodic() = default;
 
+  // Of values that are not stored here.
+  explicit Periodic(int64_t size) : size_(size) {}
+
   // following(value, n): that of the position n periods on.
   template <typename ValueOf, typename Following>
   Periodic(
