@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "channels_first.h"
+#include "checks.h"
 #include "composed.h"
 #include "error.h"
 #include "geometry.h"
@@ -48,18 +49,6 @@ void check_dtype(const array& x, const Window& window, mx::Stream s) {
   }
 }
 
-void check_bytes(
-    const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
-  int64_t bytes = mx::size_of(dtype);
-  for (auto size : shape) {
-    if (__builtin_mul_overflow(bytes, int64_t{size}, &bytes)) {
-      fail(
-          window.name, "output too large to index: shape ", tuple_string(shape),
-          ".");
-    }
-  }
-}
-
 void check(const array& x, const Window& window, mx::Stream s) {
   check_rank(x, window);
   check_dtype(x, window, s);
@@ -72,32 +61,6 @@ void check_max(const array& x, const Window& window, mx::Stream s) {
     fail(
         window.name, "the ", window.minimum ? "minimum" : "maximum",
         " of complex numbers is not defined.");
-  }
-}
-
-void check_offsets(const array& x, const Window& window) {
-  if (Geometry(window, x.shape()).taps() >=
-      std::numeric_limits<uint32_t>::max()) {
-    fail(
-        window.name,
-        "'kernel_size' has too many taps to number them, which "
-        "indices and gradients need: ",
-        tuple_string(window.kernel_size), ".");
-  }
-}
-
-// `shape` has positions that indices can number.
-void check_plane(const mx::Shape& shape, const Window& window) {
-  int64_t plane = 1;
-  for (int i = 0; i < window.spatial_axes(); ++i) {
-    plane *= shape[shape.size() - 2 - i];
-    if (plane >= std::numeric_limits<uint32_t>::max()) {
-      fail(
-          window.name,
-          "indices are uint32 and cannot number the "
-          "positions of shape ",
-          tuple_string(shape), ".");
-    }
   }
 }
 
@@ -195,7 +158,7 @@ array max_pool(
     return composed_max_pool(x, window, s).first;
   }
   if (x.is_tracer()) {
-    check_offsets(x, window);
+    check_offsets(x.shape(), window);
   }
   auto pool = [&](const array& x) -> std::vector<array> {
     return {
@@ -217,7 +180,7 @@ std::pair<array, array> max_pool_with_indices(
   if (composes(s)) {
     return composed_max_pool(x, window, s);
   }
-  check_offsets(x, window);
+  check_offsets(x.shape(), window);
   auto pool = [&](const array& x) -> std::vector<array> {
     auto outputs = max_pool_traced_node(x, window, s);
     return {

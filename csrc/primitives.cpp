@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "at_once.h"
+#include "checks.h"
 #include "mlx/ops.h"
 
 namespace mlx_pooling {
@@ -39,6 +40,13 @@ mx::Dtype offsets_dtype(const Window& window) {
     return mx::uint8;
   }
   return taps <= std::numeric_limits<uint16_t>::max() ? mx::uint16 : mx::uint32;
+}
+
+// Of a new x, which nothing has checked where compile is for any shape.
+mx::Shape checked_output_shape(const Window& window, const array& x) {
+  auto shape = output_shape(window, x.shape());
+  check_bytes(shape, x.dtype(), window);
+  return shape;
 }
 
 array max_pool_scatter_node(
@@ -188,10 +196,11 @@ bool MaxPool::is_equivalent(const Primitive& other) const {
 
 std::vector<mx::Shape> MaxPool::output_shapes(const Arrays& inputs) {
   auto& x_shape = inputs[0].shape();
-  auto shape = output_shape(window_, x_shape);
+  auto shape = checked_output_shape(window_, inputs[0]);
   if (!traced_) {
     return {shape};
   }
+  check_offsets(x_shape, window_);
   return {shape, shape, extent_shape(x_shape)};
 }
 
@@ -261,6 +270,9 @@ MaxPoolScatter::vmap(const Arrays& inputs, const Axes& axes) {
 // MaxPoolGather
 
 std::vector<mx::Shape> MaxPoolGather::output_shapes(const Arrays& inputs) {
+  if (inputs.size() == 2) {
+    check_plane(inputs[1].shape(), window_);
+  }
   return {inputs[0].shape()};
 }
 
@@ -291,7 +303,12 @@ MaxPoolGather::vmap(const Arrays& inputs, const Axes& axes) {
 // MaxUnpool
 
 std::vector<mx::Shape> MaxUnpool::output_shapes(const Arrays& inputs) {
-  return {unpooled_shape(window_, inputs[0].shape())};
+  auto& x = inputs[1];
+  auto shape = unpooled_shape(window_, x.shape());
+  check_plane(x.shape(), window_);
+  check_plane(shape, window_);
+  check_bytes(shape, x.dtype(), window_);
+  return {shape};
 }
 
 std::vector<array>
@@ -346,12 +363,11 @@ bool AvgPool::is_equivalent(const Primitive& other) const {
 }
 
 std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
-  auto& x_shape = inputs[0].shape();
-  auto shape = output_shape(window_, x_shape);
+  auto shape = checked_output_shape(window_, inputs[0]);
   if (!traced_) {
     return {shape};
   }
-  return {shape, extent_shape(x_shape)};
+  return {shape, extent_shape(inputs[0].shape())};
 }
 
 std::vector<array>
@@ -474,7 +490,7 @@ bool QuantizedAvgPool::is_equivalent(const Primitive& other) const {
 }
 
 std::vector<mx::Shape> QuantizedAvgPool::output_shapes(const Arrays& inputs) {
-  return {output_shape(window_, inputs[0].shape())};
+  return {checked_output_shape(window_, inputs[0])};
 }
 
 std::vector<array>

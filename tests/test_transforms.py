@@ -25,6 +25,7 @@ from support import (
     max_op,
     max_pool,
     power_sum,
+    unpool_op,
     vjp,
 )
 
@@ -288,6 +289,21 @@ def test_shapeless_compile_with_a_shape_too_small_for_the_kernel(pool):
     with pytest.raises(ValueError):
         compiled(mx.zeros((1, 4, 8, 2)))
     assert compiled(mx.zeros((1, 10, 5, 2))).shape == (1, 2, 1, 2)
+
+
+def test_shapeless_compile_with_more_positions_than_indices_can_number():
+    def largest(x):
+        return max_op(2)(x, 4, return_indices=True)
+
+    def unpooled(x):
+        return unpool_op(2)(x, x.astype(mx.uint32), 2)
+
+    for f in (largest, unpooled):
+        compiled = mx.compile(f, shapeless=True)
+        mx.eval(compiled(mx.zeros((1, 8, 8, 1), mx.uint8)))
+        for g in (f, compiled):
+            with pytest.raises(ValueError, match="cannot number the positions"):
+                g(mx.broadcast_to(mx.array(0, mx.uint8), (1, 2**16, 2**16, 1)))
 
 
 @POOLS

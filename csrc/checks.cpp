@@ -1,0 +1,48 @@
+#include "checks.h"
+
+#include <limits>
+
+#include "error.h"
+
+namespace mlx_pooling {
+
+namespace mx = mlx::core;
+
+void check_bytes(
+    const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
+  int64_t bytes = mx::size_of(dtype);
+  for (auto size : shape) {
+    if (__builtin_mul_overflow(bytes, int64_t{size}, &bytes)) {
+      fail(
+          window.name, "output too large to index: shape ", tuple_string(shape),
+          ".");
+    }
+  }
+}
+
+void check_offsets(const mx::Shape& x_shape, const Window& window) {
+  if (Geometry(window, x_shape).taps() >=
+      std::numeric_limits<uint32_t>::max()) {
+    fail(
+        window.name,
+        "'kernel_size' has too many taps to number them, which "
+        "indices and gradients need: ",
+        tuple_string(window.kernel_size), ".");
+  }
+}
+
+void check_plane(const mx::Shape& shape, const Window& window) {
+  int64_t plane = 1;
+  for (int i = 0; i < window.spatial_axes(); ++i) {
+    plane *= shape[shape.size() - 2 - i];
+    if (plane >= std::numeric_limits<uint32_t>::max()) {
+      fail(
+          window.name,
+          "indices are uint32 and cannot number the "
+          "positions of shape ",
+          tuple_string(shape), ".");
+    }
+  }
+}
+
+} // namespace mlx_pooling
