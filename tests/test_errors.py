@@ -96,7 +96,7 @@ def test_what_only_equals_an_output_size_is_refused_after_it(bad):
         lambda size: mp.adaptive_avg_pool2d(x, size): "an integer, None or a tuple",
         lambda size: mp.adaptive_max_pool2d(x, size): "an integer, None or a tuple",
         lambda size: mp.max_unpool2d(y, indices, 2, output_size=size): (
-            "None or a tuple"
+            "None, a whole shape or a tuple"
         ),
     }
     for pool, wanted in pools.items():

@@ -332,6 +332,22 @@ def test_infinite_p_is_the_maximum_of_sizes():
     np.testing.assert_array_equal(exact(dx).ravel(), [0, -1, -1, 0])
 
 
+def test_zeros_of_either_sign_are_of_size_zero():
+    x = mx.array([-0.0, 0.0, -0.0, -0.0]).reshape(1, 4, 1)
+    assert_identical(lp_op(1)(x, math.inf, 2), mx.zeros((1, 2, 1)))
+    dx = mx.grad(lambda x: lp_op(1)(x, math.inf, 2).sum())(x)
+    assert_identical(dx, mx.zeros_like(x))
+
+
+def test_shapeless_compile_of_second_derivatives():
+    gradient = mx.grad(power_sum(fixed(lp_op(1), math.inf, 2), 3))
+    second = mx.grad(power_sum(gradient, 2))
+    compiled = mx.compile(second, shapeless=True)
+    for shape in ((1, 6, 3), (3, 4, 2)):
+        x = Data("normal", 0).array(shape, mx.float32)
+        assert_identical(compiled(x), second(x))
+
+
 def test_large_p_comes_near_the_maximum():
     x = mx.random.uniform(0.5, 1, (2, 8, 8, 3), key=mx.random.key(0))
     near = lp_op(2)(x, 60, 2)
@@ -467,6 +483,8 @@ def test_bad_inputs(ndim: int, p: float):
     for bad in (np.zeros((1, *(4,) * ndim, 1)), None, 1.0):
         with pytest.raises(TypeError, match=rf"^\[lp_pool{ndim}d\] "):
             lp_op(ndim)(bad, p, 2)
+    with pytest.raises(TypeError, match=rf"^\[lp_pool{ndim}d\] 'stream' must be "):
+        lp_op(ndim)(mx.zeros((1, *(4,) * ndim, 1)), p, 2, stream="cpu")
 
 
 # Layers

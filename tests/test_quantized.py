@@ -6,6 +6,7 @@ import copy
 import inspect
 import itertools
 import pickle
+import re
 
 import mlx.core as mx
 import mlx_pooling
@@ -458,6 +459,29 @@ def test_compile(kind: str, shapeless: bool):
     for size in (6, 5, 9):
         x = mx.random.normal((2, size, size + 1, 3))
         assert_identical(compiled(x), f(x))
+
+
+def test_shapeless_compile_for_one_channel_and_several():
+    """Whose int32 windows are divided by what is inside."""
+
+    def f(x: mx.array) -> mx.array:
+        q = QuantizedArray(x, 0.1, 3)
+        return op("avg", 2)(q, 3, 2, 1, count_include_pad=False).int_repr()
+
+    compiled = mx.compile(f, shapeless=True)
+    for channels in (3, 1, 5):
+        x = mx.array(integers((2, 6, 7, channels), mx.int32))
+        assert_identical(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("bad", ["cpu", 0])
+def test_a_stream_of_the_wrong_type(bad):
+    q = QuantizedArray(mx.array([1, 2], mx.uint8), 0.5, 1)
+    message = f"'stream' must be a Stream, Device or None but got {bad!r}."
+    with pytest.raises(TypeError, match=re.escape(f"[dequantize] {message}")):
+        q.dequantize(stream=bad)
+    with pytest.raises(TypeError, match=re.escape(f"[quantize_per_tensor] {message}")):
+        quantize_per_tensor(mx.ones(3), 0.1, 0, mx.int8, stream=bad)
 
 
 def test_compile_tells_zero_points_apart():

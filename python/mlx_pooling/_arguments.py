@@ -123,7 +123,8 @@ def make_unpool_window(
     sizes = [None] * axes
     if output_size is not None:
         lengths = (axes, axes + 1, axes + 2)
-        sizes = _optional_sizes(name, output_size, lengths, "None or a tuple")
+        wanted = "None, a whole shape or a tuple"
+        sizes = _optional_sizes(name, output_size, lengths, wanted)
         if len(sizes) > axes:
             sizes = sizes[:-1][-axes:]
     return Window.unpool(
@@ -187,6 +188,10 @@ def _pads(name: str, value: object, axes: int) -> list[list[int]]:
                 f"integer{'s' if axes > 1 else ''} or a tuple containing {axes} "
                 f"(lo, hi) pair{'s' if axes > 1 else ''}"
             )
+        if any(pad < 0 for pair in pairs for pad in pair):
+            raise ValueError(
+                f"[{name}] 'padding' must be non-negative but got {value}."
+            )
         return [_fitting(name, "padding", pair) for pair in pairs]
     return [[pad, pad] for pad in _sizes(name, "padding", value, axes)]
 
@@ -201,9 +206,13 @@ def _integer(value: object) -> int | None:
         return None
 
 
+def _fits(size: int) -> bool:
+    return -(2**63) <= size < 2**63
+
+
 def _fitting(name: str, argument: str, sizes: list[int]) -> list[int]:
     """Refuse what cannot be handed to C++, which checks the actual range."""
-    if any(not -(2**63) <= size < 2**63 for size in sizes):
+    if not all(_fits(size) for size in sizes):
         raise ValueError(
             f"[{name}] '{argument}' must fit in 64 bits but got {tuple(sizes)}."
         )
@@ -215,6 +224,15 @@ def check_flag(name: str, argument: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"[{name}] '{argument}' must be a bool but got {value!r}.")
     return value
+
+
+def check_stream(name: str, stream: object) -> None:
+    """Raise TypeError for what MLX's operations do not take as a stream."""
+    kinds = (mx.Stream, mx.ThreadLocalStream, mx.Device, mx.DeviceType)
+    if stream is not None and not isinstance(stream, kinds):
+        raise TypeError(
+            f"[{name}] 'stream' must be a Stream, Device or None but got {stream!r}."
+        )
 
 
 def check_norm_type(name: str, value: object) -> float:
@@ -243,4 +261,8 @@ def _divisor(name: str, value: object) -> int | None:
         raise TypeError(
             f"[{name}] 'divisor_override' must be an integer or None but got {value!r}."
         )
-    return _fitting(name, "divisor_override", [divisor])[0]
+    if not _fits(divisor):
+        raise ValueError(
+            f"[{name}] 'divisor_override' must fit in 64 bits but got {divisor}."
+        )
+    return divisor

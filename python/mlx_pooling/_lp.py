@@ -8,7 +8,7 @@ from functools import partial
 import mlx.core as mx
 
 from . import _ext
-from ._arguments import Stream
+from ._arguments import Stream, check_stream
 
 
 def lp_pool(
@@ -19,12 +19,12 @@ def lp_pool(
 ) -> mx.array:
     """Pool ``x`` by the norm of each window; see ``functional.lp_pool2d``."""
     _check(x, window.name)
+    check_stream(window.name, stream)
     dtype = x.dtype if mx.issubdtype(x.dtype, mx.floating) else mx.float32
     x = x.astype(mx.float64 if dtype == mx.float64 else mx.float32, stream)
     if math.isinf(norm_type):
-        return _ext.max_pool(mx.abs(x, stream=stream), window, stream).astype(
-            dtype, stream
-        )
+        largest = _ext.max_pool(_absolute(x, stream), window, stream)
+        return largest.astype(dtype, stream)
     norm = _ext.lp_pool(x, norm_type, window, stream)
     if norm is not None:
         return norm.astype(dtype, stream)
@@ -41,6 +41,13 @@ def _check(x: object, name: str) -> None:
         )
     if mx.issubdtype(x.dtype, mx.complexfloating):
         raise ValueError(f"[{name}] the norm of complex numbers is not defined.")
+
+
+def _absolute(x: mx.array, stream) -> mx.array:
+    """``abs(x)``, of which MLX's second derivative keeps the shape of a trace."""
+    is_negative = mx.less(x, 0, stream=stream)
+    magnitude = mx.where(is_negative, mx.negative(x, stream=stream), x, stream=stream)
+    return _with_flat_zero(magnitude, 1, stream)
 
 
 def _power(x: mx.array, exponent: float, stream) -> mx.array:

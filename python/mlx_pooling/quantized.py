@@ -11,7 +11,14 @@ from numbers import Real
 import mlx.core as mx
 
 from . import _ext
-from ._arguments import IntOrInts, Padding, Stream, _integer, make_window
+from ._arguments import (
+    IntOrInts,
+    Padding,
+    Stream,
+    _integer,
+    check_stream,
+    make_window,
+)
 from ._ext import Window
 
 _SMALLEST_NORMAL = 2.0**-126
@@ -85,6 +92,7 @@ class QuantizedArray:
 
     def dequantize(self, *, stream: Stream = None) -> mx.array:
         """What the integers stand for, float32."""
+        check_stream("dequantize", stream)
         with _on(stream):
             return _steps(self, mx.int64).astype(mx.float32) * self.scale
 
@@ -158,6 +166,7 @@ def quantize_per_tensor(
     _check_dtype(name, "dtype", dtype)
     scale = _checked_scale(name, scale)
     zero_point = _checked_zero_point(name, zero_point, dtype)
+    check_stream(name, stream)
     inverse = _float32(1 / _float32(scale))
     with _on(stream):
         x = x.astype(mx.float32)
@@ -636,9 +645,8 @@ def _divisors(x: mx.array, window: Window) -> mx.array:
     if not window.ceil_mode and (window.count_include_pad or not _is_padded(window)):
         return mx.array(float(math.prod(window.kernel_size)))
     # From sum and average of ones. They follow from x, not from its shape, which a
-    # shapeless compile changes.
-    total = mx.sum(x, axis=-1, keepdims=True)
-    ones = total == total
+    # shapeless compile changes; of all channels, since MLX's sum of one crashes there.
+    ones = x == x
     counts = _ext.sum_pool(ones.astype(mx.int32), window)
     divisors = mx.round(counts / _ext.avg_pool(ones, window))
     return mx.where(counts > 0, divisors, 1)
