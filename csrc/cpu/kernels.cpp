@@ -53,9 +53,11 @@ namespace {
 // MLX_POOLING_ISA asks for less than the CPU has, to test the other kernels.
 const Kernels& choose() {
   const char* wanted = std::getenv("MLX_POOLING_ISA");
-  auto may_use = [&](const char* isa) {
-    return wanted == nullptr || std::strcmp(wanted, isa) == 0;
+  auto wants = [&](const char* isa) {
+    return wanted != nullptr && std::strcmp(wanted, isa) == 0;
   };
+  bool has_wish = wants("avx512") || wants("avx2") || wants("baseline");
+  auto may_use = [&](const char* isa) { return !has_wish || wants(isa); };
   // The levels that the build compiles these two for.
   if (__builtin_cpu_supports("x86-64-v4") && may_use("avx512")) {
     return avx512::kernels;
