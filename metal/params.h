@@ -53,5 +53,7 @@ struct PoolParams {
   float divisor;
   int zero_point; // of quantized elements
 };
+static_assert(
+    sizeof(PoolParams) == 320, "host and shaders differ in its layout");
 
 } // namespace mlx_pooling

@@ -212,7 +212,8 @@ ATTRIBUTES = {
 KEYWORDS = {
     *("alignas", "bool", "char", "const", "continue", "decltype", "else", "enum"),
     *("float", "for", "if", "inline", "int", "long", "namespace", "reinterpret_cast"),
-    *("return", "short", "sizeof", "struct", "template", "typename", "using", "void"),
+    *("return", "short", "sizeof", "static_assert", "struct", "template", "typename"),
+    *("using", "void"),
     *("device", "constant", "thread"),
 }
 # Of C++14's and OpenCL's keywords, those that clang would accept and Metal does
@@ -222,7 +223,7 @@ EVERY_KEYWORD = KEYWORDS | {
     *("constexpr", "default", "delete", "do", "double", "dynamic_cast", "enum"),
     *("explicit", "export", "extern", "friend", "goto", "mutable", "new", "noexcept"),
     *("not", "nullptr", "operator", "or", "private", "protected", "public"),
-    *("register", "signed", "static", "static_assert", "static_cast", "switch"),
+    *("register", "signed", "static", "static_cast", "switch"),
     *("this", "thread_local", "threadgroup", "throw", "try", "typedef", "typeid"),
     *("union", "unsigned", "virtual", "volatile", "while", "wchar_t"),
     *("global", "local", "generic", "pipe", "read_only", "write_only", "read_write"),
@@ -392,7 +393,8 @@ def unqualified_pointers(source: str) -> list[str]:
     In OpenCL C++ they would be generic.
     """
     code = re.sub(r"<[\w, ]*>", "", without_comments(source))
-    declarators = re.finditer(r"(?P<before>[^(),;{}<]*)\w[*&](?=[\s>)])", code)
+    declarator = r"(?P<before>[^(),;{}<]*)(?:\w[*&](?=[\s>)])|\(\*\w+\)\s*\[)"
+    declarators = re.finditer(declarator, code)
     spaces = re.compile(r"\b(device|constant|thread|threadgroup)\b")
     return [m.group() for m in declarators if not spaces.search(m["before"])]
 
@@ -409,6 +411,7 @@ def test_every_pointer_names_its_address_space(source: str):
         "thread Best<T, V>& best",
         "constant PoolParams& p",
         "const device Pack<T, V>*",
+        "thread A (*sums)[V]",
     ],
 )
 def test_an_unqualified_pointer_is_found(source: str, old: str):
