@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cpu/parallel.h"
 #include "primitives.h"
 
 namespace mlx_pooling {
@@ -13,8 +14,8 @@ using mx::array;
 
 namespace {
 
-// Nanoseconds on one thread. To hand work to another thread and wait for it
-// takes MLX 25,000 and more.
+// Nanoseconds of each thread that takes part. To hand work to another thread
+// and wait for it takes MLX 25,000 and more.
 #if !defined(MLX_POOLING_SMALL_WORK)
 #define MLX_POOLING_SMALL_WORK 120000
 #endif
@@ -62,6 +63,15 @@ double work(const array& output, const std::vector<array>& inputs) {
   return (kVisit * static_cast<double>(to / channels) +
           kTap * static_cast<double>(windows) * static_cast<double>(taps)) *
       visits(pooling.name(), channels, lanes);
+}
+
+// That would compute it.
+double threads_for(const array& output) {
+  auto bytes = static_cast<int64_t>(output.nbytes());
+  for (auto& input : output.inputs()) {
+    bytes += static_cast<int64_t>(input.nbytes());
+  }
+  return static_cast<double>(cpu::threads_for(bytes));
 }
 
 // Whether the primitive's output is its input, if that is row-contiguous.
@@ -122,7 +132,7 @@ void compute_if_small(std::vector<array>& outputs) {
   if (pooling.stream().device != mx::Device::cpu || first.size() == 0) {
     return;
   }
-  if (work(first, first.inputs()) > kSmallWork) {
+  if (work(first, first.inputs()) > kSmallWork * threads_for(first)) {
     return;
   }
   std::vector<array> inputs;
