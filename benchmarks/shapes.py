@@ -152,6 +152,7 @@ GLOBAL_CASES = (
     make_global_case("SqueezeNet batch 1", "avg", (1, 13, 13, 1000)),
     make_global_case("ViT tokens", "avg", (16, 196, 768)),
     make_global_case("fastText", "avg", (32, 128, 300)),
+    make_global_case("Raw audio", "avg", (8, 160_000, 1)),
     make_global_case("Text CNN", "max", (32, 128, 300)),
     make_global_case("PointNet", "max", (8, 1024, 1024)),
     make_global_case("CBAM", "max", (8, 28, 28, 512)),
