@@ -8,6 +8,8 @@ namespace mlx_pooling {
 
 namespace mx = mlx::core;
 
+namespace {
+
 void check_bytes(
     const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
   int64_t bytes = mx::size_of(dtype);
@@ -18,6 +20,22 @@ void check_bytes(
           ".");
     }
   }
+}
+
+} // namespace
+
+mx::Shape checked_output_shape(const Window& window, const mx::array& x) {
+  auto shape = output_shape(window, x.shape());
+  check_bytes(shape, x.dtype(), window);
+  return shape;
+}
+
+mx::Shape checked_unpooled_shape(const Window& window, const mx::array& x) {
+  auto shape = unpooled_shape(window, x.shape());
+  check_plane(x.shape(), window);
+  check_plane(shape, window);
+  check_bytes(shape, x.dtype(), window);
+  return shape;
 }
 
 void check_offsets(const mx::Shape& x_shape, const Window& window) {

@@ -7,10 +7,12 @@
 
 namespace mlx_pooling {
 
-void check_bytes(
-    const mlx::core::Shape& shape,
-    mlx::core::Dtype dtype,
-    const Window& window);
+mlx::core::Shape
+checked_output_shape(const Window& window, const mlx::core::array& x);
+
+// Of x and the indices that go with it.
+mlx::core::Shape
+checked_unpooled_shape(const Window& window, const mlx::core::array& x);
 
 // Windows of x have taps that offsets can number.
 void check_offsets(const mlx::core::Shape& x_shape, const Window& window);

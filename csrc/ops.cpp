@@ -52,7 +52,7 @@ void check_dtype(const array& x, const Window& window, mx::Stream s) {
 void check(const array& x, const Window& window, mx::Stream s) {
   check_rank(x, window);
   check_dtype(x, window, s);
-  check_bytes(output_shape(window, x.shape()), x.dtype(), window);
+  checked_output_shape(window, x);
 }
 
 void check_max(const array& x, const Window& window, mx::Stream s) {
@@ -79,10 +79,7 @@ void check_unpool(
         tuple_string(x.shape()), ", but got ", tuple_string(indices.shape()),
         ".");
   }
-  auto shape = unpooled_shape(window, x.shape());
-  check_plane(x.shape(), window);
-  check_plane(shape, window);
-  check_bytes(shape, x.dtype(), window);
+  checked_unpooled_shape(window, x);
 }
 
 // Any integers as uint32. Those too large or negative, which are so as uint64,

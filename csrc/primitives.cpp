@@ -42,13 +42,6 @@ mx::Dtype offsets_dtype(const Window& window) {
   return taps <= std::numeric_limits<uint16_t>::max() ? mx::uint16 : mx::uint32;
 }
 
-// Of a new x, which nothing has checked where compile is for any shape.
-mx::Shape checked_output_shape(const Window& window, const array& x) {
-  auto shape = output_shape(window, x.shape());
-  check_bytes(shape, x.dtype(), window);
-  return shape;
-}
-
 array max_pool_scatter_node(
     const array& offsets,
     const array& extent,
@@ -303,12 +296,7 @@ MaxPoolGather::vmap(const Arrays& inputs, const Axes& axes) {
 // MaxUnpool
 
 std::vector<mx::Shape> MaxUnpool::output_shapes(const Arrays& inputs) {
-  auto& x = inputs[1];
-  auto shape = unpooled_shape(window_, x.shape());
-  check_plane(x.shape(), window_);
-  check_plane(shape, window_);
-  check_bytes(shape, x.dtype(), window_);
-  return {shape};
+  return {checked_unpooled_shape(window_, inputs[1])};
 }
 
 std::vector<array>

@@ -25,8 +25,7 @@ Range evenly_covered(const Axis& axis) {
 // is much shorter than any other.
 bool has_few_runs(const Axis& axis, Range even) {
   constexpr int64_t kShort = 4096;
-  auto period = std::min(even.size(), axis.stride);
-  auto stored = axis.in - even.size() + period;
+  auto stored = axis.in - LinkTable::skipped(axis.in, even, axis.stride).size();
   return axis.dilation == 1 && stored > kShort && stored / 16 > axis.out;
 }
 

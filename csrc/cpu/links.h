@@ -40,6 +40,7 @@ class LinkTable : private Periodic<Link> {
   using Periodic::period;
   using Periodic::repeating;
   using Periodic::size;
+  using Periodic::skipped;
 
   LinkTable() = default;
 

@@ -52,10 +52,10 @@ class Periodic {
       ValueOf value_of,
       Following following)
       : size_(size), repeating_(repeating), period_(period), quotient_(period) {
-    auto first_period = std::min(repeating.size(), period);
-    auto stored = size > kShort ? first_period : repeating.size();
-    skipped_ = {repeating.begin + stored, repeating.end};
+    skipped_ = skipped(size, repeating, period);
     values_.reserve(size - skipped_.size());
+    auto first_period = std::min(repeating.size(), period);
+    auto stored = repeating.size() - skipped_.size();
     for (int64_t i = 0; i < repeating.begin + first_period; ++i) {
       values_.push_back(value_of(i));
     }
@@ -67,6 +67,13 @@ class Periodic {
     for (auto i = repeating.end; i < size; ++i) {
       values_.push_back(value_of(i));
     }
+  }
+
+  // Positions whose values would not be stored.
+  static Range skipped(int64_t size, Range repeating, int64_t period) {
+    auto first_period = std::min(repeating.size(), period);
+    auto stored = size > kShort ? first_period : repeating.size();
+    return {repeating.begin + stored, repeating.end};
   }
 
   int64_t size() const {
