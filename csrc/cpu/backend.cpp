@@ -185,13 +185,14 @@ void spread(
       choice.method == cpu::Method::spread ? one_by_one : side_by_side);
 }
 
-// Whether to store a result around the caches: one that they cannot hold, if a
-// position's channels make up whole lines, since parts of one are slow.
-bool goes_around_caches(const array& result, int64_t channels) {
-  constexpr int64_t kLine = 64;
-  auto position_bytes = channels * static_cast<int64_t>(result.itemsize());
-  return cpu::outgrows_caches(static_cast<int64_t>(result.nbytes())) &&
-      position_bytes % kLine == 0;
+// Whether to store a result around the caches: one that they cannot hold next
+// to as much of what it is computed from, if a position's channels make up
+// whole lines, since parts of one are slow.
+bool goes_around_caches(const array& from, const array& to, int64_t channels) {
+  constexpr size_t kLine = 64;
+  auto bytes = to.nbytes() + std::min(from.nbytes(), to.nbytes());
+  return cpu::outgrows_caches(static_cast<int64_t>(bytes)) &&
+      channels * to.itemsize() % kLine == 0;
 }
 
 cpu::Task
@@ -203,7 +204,7 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       from.data<void>(),
       from.data<char>() + from.nbytes(),
       to.data<void>(),
-      goes_around_caches(to, geometry.channels),
+      goes_around_caches(from, to, geometry.channels),
       std::nullopt,
       {}};
 }

@@ -74,7 +74,7 @@ int64_t most_cached_bytes() {
     if (const char* given = std::getenv("MLX_POOLING_CACHE_BYTES")) {
       return static_cast<int64_t>(std::atoll(given));
     }
-    // A result shares them with what it is computed from.
+    // What is computed next shares them, as do other programs.
     return stores_well_around_caches() ? system_bytes() / 2 : 0;
   }();
   return bytes;
