@@ -149,6 +149,12 @@ class MaxEnds {
   }
 
  private:
+  // Of values in lines those of which two vectors make up a line: one that
+  // stays unfinished for longer is slow.
+  template <int L>
+  static constexpr bool kTapsAroundCaches =
+      fills_lines<2 * L * int64_t{sizeof(Tap)}>;
+
   template <int L, typename V>
   MLX_POOLING_INLINE V flip(V value) const {
     return flipped(value, broadcast<Flip<T>, L>(flip_));
@@ -157,7 +163,12 @@ class MaxEnds {
   template <int L, typename V>
   MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
     if constexpr (sizeof(Tap) < sizeof(uint32_t)) {
-      store<L>(static_cast<Tap*>(offsets_) + at, taps);
+      auto* to = static_cast<Tap*>(offsets_) + at;
+      bool is_stored = kTapsAroundCaches<L> && around_caches_ &&
+          stored_around_caches(to, taps);
+      if (!is_stored) {
+        store<L>(to, taps);
+      }
     } else {
       with_offset_type(
           offsets_dtype_, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
