@@ -1,48 +1,75 @@
 #include "cpu/average.h"
 #include "cpu/dispatch.h"
+#include "cpu/each_window.h"
 #include "cpu/kernels.h"
-#include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
+// The average of a window.
 template <typename T, int L>
-void reduce(const AvgTask& task, int64_t begin, int64_t end) {
-  using A = Arithmetic<T>;
-  const Average<T> average(task);
-  const auto channels = task.channels;
-  Walk walk(task.links, begin);
-  for (auto i = begin; i < end; ++i, walk.next()) {
-    auto* x = static_cast<const T*>(task.from) + walk.plane() * channels;
-    auto* y = static_cast<T*>(task.to) + i * channels;
-    auto divisor = divisor_at<typename Average<T>::Divisor>(
-        task.divisor, walk.d(), walk.h(), walk.w());
-    const auto taps = walk.taps();
-    for_each_block<A, L>(
-        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          Vec<A, L> total[U] = {};
-          taps.for_each(channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-            for (int u = 0; u < U; ++u) {
-              fetch_ahead<L>(x + at + c + u * L);
-              auto elements = load<L>(x + at + c + u * L);
-              total[u] += average.template terms<L>(elements);
-            }
-          });
-          for (int u = 0; u < U; ++u) {
-            store<L>(
-                y + c + u * L, average.template result<L>(total[u], divisor));
-          }
-        });
+class AverageOf {
+ public:
+  using Lane = Arithmetic<T>;
+  static constexpr int kLanes = L;
+  static constexpr bool kHasAlike = has_alike<T, L> && !is_power<T>;
+
+  explicit AverageOf(const AvgTask& task)
+      : average_(task),
+        divisors_(task.divisor),
+        all_(static_cast<const T*>(task.from)),
+        y_(static_cast<T*>(task.to)),
+        channels_(task.channels) {}
+
+  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
+    x_ = all_ + walk.plane() * channels_;
+    to_ = i * channels_;
+    divisor_ = divisor_at<Divisor>(divisors_, walk.d(), walk.h(), walk.w());
   }
-}
+  MLX_POOLING_INLINE void next(int64_t step) {
+    x_ += step;
+    to_ += channels_;
+  }
+
+  template <int U, typename Taps>
+  MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
+    auto* x = x_ + c;
+    Vec<Lane, L> total[U] = {};
+    taps.for_each(channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+      for (int u = 0; u < U; ++u) {
+        auto* from = x + at + u * L;
+        fetch_ahead<L>(from);
+        total[u] += average_.template terms<L>(load<L>(from));
+      }
+    });
+    for (int u = 0; u < U; ++u) {
+      store<L>(
+          y_ + to_ + c + u * L,
+          average_.template result<L>(total[u], divisor_));
+    }
+    return {};
+  }
+
+ private:
+  using Divisor = typename Average<T>::Divisor;
+
+  Average<T> average_;
+  const cpu::Divisor& divisors_;
+  const T* all_;
+  const T* x_ = nullptr; // the window's plane
+  T* y_;
+  int64_t to_ = 0; // from there to the window's
+  int64_t channels_;
+  Divisor divisor_{}; // the same for windows that are alike
+};
 
 } // namespace
 
 void avg_pool(const AvgTask& task, int64_t begin, int64_t end) {
   with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      reduce<T, L>(task, begin, end);
+      for_each_window(task, begin, end, AverageOf<T, L>(task));
     });
   });
 }

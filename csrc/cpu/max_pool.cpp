@@ -2,62 +2,68 @@
 
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
+#include "cpu/each_window.h"
 #include "cpu/flips.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
-#include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// The maximum of each window and, unless Tap is void, which tap it is.
-template <typename T, typename Tap, int L>
-class Maxima {
- public:
-  explicit Maxima(const MaxTask& task)
-      : task_(task), flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
-
-  // Inlined next to others, that of bytes took 1.4 times as long.
-  [[gnu::noinline]] void run(int64_t begin, int64_t end) const {
-    Walk walk(task_.links, begin);
-    for (auto i = begin; i < end; ++i, walk.next()) {
-      const auto window = window_at(walk, i);
-      for_each_block<Lane, L>(
-          task_.channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-            if (!reduce<U, Rule::fast>(window, c)) {
-              reduce_exactly(walk, i, c, U);
-            }
-          });
-    }
-  }
-
+// The maximum of a window and, unless Tap is void, which tap it is: one of 256
+// if offsets are bytes.
+template <typename T, typename Tap, int L, bool kByteOffsets = true>
+class Maximum {
  private:
   using A = Arithmetic<T>;
   static constexpr bool kTaps = !std::is_void_v<Tap>;
   using TapLane = std::conditional_t<kTaps, Tap, uint8_t>;
+
+ public:
   using Lane = OffsetLane<A, TapLane>;
+  static constexpr int kLanes = L;
+  static constexpr bool kHasAlike = has_alike<T, L> && kByteOffsets;
 
-  struct Window {
-    Taps taps;
-    int64_t plane; // where its elements begin
-    int64_t index;
-  };
+  explicit Maximum(const MaxTask& task)
+      : all_(static_cast<const T*>(task.from)),
+        y_(static_cast<T*>(task.to)),
+        offsets_(task.offsets),
+        offsets_dtype_(task.offsets_dtype),
+        channels_(task.channels),
+        flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
 
-  MLX_POOLING_INLINE Window window_at(const Walk& walk, int64_t i) const {
-    return {walk.taps(), walk.plane() * task_.channels, i};
+  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
+    x_ = all_ + walk.plane() * channels_;
+    to_ = i * channels_;
+  }
+  MLX_POOLING_INLINE void next(int64_t step) {
+    x_ += step;
+    to_ += channels_;
   }
 
-  // Of U vectors of channels. False if nothing was stored, since there is a
-  // NaN.
-  template <int U, Rule kRule>
-  MLX_POOLING_INLINE bool reduce(const Window& window, int64_t c) const {
-    const auto channels = task_.channels;
-    const auto flip = flip_;
-    auto* x = static_cast<const T*>(task_.from) + window.plane;
+  // Wrong if it has seen a NaN.
+  template <int U, typename Taps>
+  MLX_POOLING_INLINE NanWatch<A, L, U>
+  visit(const Taps& taps, int64_t c) const {
+    return reduce<U, Rule::fast>(taps, c);
+  }
+
+  template <typename Taps>
+  [[gnu::cold, gnu::noinline]] void
+  visit_exactly(const Taps& taps, int64_t c, int vectors) const {
+    for (int u = 0; u < vectors; ++u) {
+      reduce<1, Rule::exact>(taps, c + u * L);
+    }
+  }
+
+ private:
+  template <int U, Rule kRule, typename Taps>
+  MLX_POOLING_INLINE NanWatch<A, L, U>
+  reduce(const Taps& taps, int64_t c) const {
+    auto* x = x_ + c;
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
-    auto& taps = window.taps;
     auto initial = taps.none() ? TapLane(~TapLane{0}) : TapLane(taps.first());
     Vec<A, L> best[U];
     Vec<TapLane, L> best_tap[U];
@@ -65,13 +71,13 @@ class Maxima {
       best[u] = broadcast<A, L>(lowest<A>());
       best_tap[u] = broadcast<TapLane, L>(initial);
     }
-    NanWatch<A, L> watch;
-    taps.for_each(channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
+    NanWatch<A, L, U> watch;
+    taps.for_each(channels_, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
       auto tap_here = broadcast<TapLane, L>(TapLane(tap));
       for (int u = 0; u < U; ++u) {
-        auto* from = x + at + c + u * L;
+        auto* from = x + at + u * L;
         fetch_ahead<L>(from);
-        auto v = in_register(flipped(load<L>(from), flip));
+        auto v = in_register(flipped(load<L>(from), flip_));
         if constexpr (kRule == Rule::exact) {
           auto better = replaces<kRule>(v, best[u]);
           best_tap[u] =
@@ -85,41 +91,34 @@ class Maxima {
         }
       }
     });
-    if (kRule == Rule::fast && watch.saw_nan()) {
-      return false;
-    }
-    auto at = window.index * channels + c;
     for (int u = 0; u < U; ++u) {
-      auto* y = static_cast<T*>(task_.to) + at + u * L;
-      store_exact<L>(y, flipped(best[u], flip));
+      auto to = to_ + c + u * L;
+      store_exact<L>(y_ + to, flipped(best[u], flip_));
       if constexpr (kTaps) {
-        store_taps(at + u * L, best_tap[u]);
+        store_taps(to, best_tap[u]);
       }
     }
-    return true;
+    return watch;
   }
 
-  MLX_POOLING_INLINE void store_taps(int64_t at, Vec<TapLane, L> taps) const {
+  MLX_POOLING_INLINE void store_taps(int64_t to, Vec<TapLane, L> taps) const {
     with_offset_type(
-        task_.offsets_dtype, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
+        offsets_dtype_, [&]<typename Offset>(Offset) MLX_POOLING_LAMBDA {
           if constexpr (sizeof(Offset) <= sizeof(TapLane)) {
-            auto* offsets = static_cast<Offset*>(task_.offsets) + at;
+            auto* offsets = static_cast<Offset*>(offsets_) + to;
             store<L>(offsets, resize<Offset, L>(taps));
           }
         });
   }
 
-  // Not of the caller's window, which stays in registers.
-  [[gnu::cold, gnu::noinline]] void
-  reduce_exactly(const Walk& walk, int64_t i, int64_t c, int vectors) const {
-    const auto window = window_at(walk, i);
-    for (int u = 0; u < vectors; ++u) {
-      reduce<1, Rule::exact>(window, c + u * L);
-    }
-  }
-
-  const MaxTask& task_;
-  const Vec<Flip<T>, L> flip_;
+  const T* all_;
+  const T* x_ = nullptr; // the window's plane
+  T* y_;
+  int64_t to_ = 0; // from there to the window's
+  void* offsets_;
+  Val offsets_dtype_;
+  int64_t channels_;
+  Vec<Flip<T>, L> flip_;
 };
 
 } // namespace
@@ -128,7 +127,7 @@ void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-        Maxima<T, void, L>(task).run(begin, end);
+        for_each_window(task, begin, end, Maximum<T, void, L>(task));
       });
       return;
     }
@@ -138,7 +137,9 @@ void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
         constexpr bool is_byte =
             sizeof(Offset) == 1 && compares_to_mask<Vec<Arithmetic<T>, L>>;
         using Tap = std::conditional_t<is_byte, Offset, Lane>;
-        Maxima<T, Tap, L>(task).run(begin, end);
+        constexpr bool has_bytes = sizeof(Offset) == 1;
+        Maximum<T, Tap, L, has_bytes> maximum(task);
+        for_each_window(task, begin, end, maximum);
       });
     });
   });

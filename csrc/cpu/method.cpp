@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "cpu/alike.h"
 #include "cpu/kernels.h"
 #include "cpu/quads.h"
 
@@ -13,7 +14,8 @@ namespace {
 
 // The table, by what an element of `to` costs:
 //
-//   walk                  product of the window's sizes
+//   walk                  product of the window's sizes, less where windows of
+//                         2 or 3 columns and few channels are alike
 //     small windows, large strides
 //   side_by_side          the same
 //     small windows of few channels
@@ -50,8 +52,10 @@ namespace {
 // that it is taken where it was faster with AVX2: only their ratios matter.
 
 struct Cost {
-  double visit;  // of a vector of outputs
-  double tap;    // of one of its taps, where windows are walked
+  double visit;       // of a vector of outputs
+  double tap;         // of one of its taps, where windows are walked
+  double visit_alike; // the same of windows that are alike; 0: none are known
+  double tap_alike;
   double sweep;  // of a vector operation, for each of its elements
   double aside;  // of joining a column to the one before
   double across; // of joining a vector's lanes
@@ -60,11 +64,13 @@ struct Cost {
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 0.0195, 0.5, 12};
+      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 12};
     case Reduction::winner:
-      return {5.2, 0.6, 0.036, 0.7, 20};
+      return {5.2, 0.6, 3, 0.55, 0.036, 0.7, 20};
+    case Reduction::sum:
+      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 12};
     default:
-      return {3, 0.55, 0.0195, 0.3, 12};
+      return {3, 0.55, 0, 0, 0.0195, 0.3, 12};
   }
 }
 
@@ -73,9 +79,9 @@ constexpr double kTwoVisits = 1.7;
 constexpr double kPermuted = 1.3;   // a tap side by side, in taps
 constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
-constexpr Cost kCover{3, 0.9, 0, 0, 0};     // a tap is a cotangent, looked at
-constexpr Cost kByAxis{1.2, 0.35, 0, 0, 0}; // of many at once
-constexpr double kPosition = 1.5;           // of one whose channels go alone
+constexpr Cost kCover{3, 0.9};     // a tap is a cotangent, looked at
+constexpr Cost kByAxis{1.2, 0.35}; // of many at once
+constexpr double kPosition = 1.5;  // of one whose channels go alone
 constexpr double kWinner = 0.75;   // of a cotangent that finds its input
 constexpr double kRunning = 0.2;   // of one in a run of the same winner
 constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
@@ -85,6 +91,7 @@ constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
 constexpr double kThinned = 1; // of one that is taken from a dense row, or put
+constexpr double kStrided = 3; // of a position of one that is not dense
 // So many wait for each other, with nothing else to do in the meantime.
 constexpr double kLongChain = 16;
 constexpr double kChainedTap = 1.2;
@@ -151,8 +158,21 @@ double visits(int64_t channels, int64_t lane) {
       static_cast<double>(channels);
 }
 
+bool are_alike(const Links& links, int64_t channels, int64_t lane) {
+  auto& [depth, height, width] = links.axes;
+  return channels >= kVector && lane == kFloat &&
+      alike_windows(width, channels).size() > 1 &&
+      has_alike_columns(width.longest) &&
+      depth.longest * height.longest <= kMostAlikeRows;
+}
+
 double walk_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  if (cost.visit_alike > 0 && are_alike(links, channels, lane)) {
+    auto vectors = static_cast<double>(ceil_div(channels, kVector));
+    return vectors * (cost.visit_alike + cost.tap_alike * taps(links)) /
+        static_cast<double>(channels);
+  }
   return visits(channels, lane) * (cost.visit + cost.tap * taps(links));
 }
 
@@ -237,6 +257,9 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
+  if (!width.origin()) {
+    cost += kStrided / static_cast<double>(channels);
+  }
   if (!width.origin() && channels < kVector) {
     auto tap = join > kLongChain ? kChainedTap : kScalarTap;
     auto scalar = kScalarRow + tap * join;

@@ -1,73 +1,117 @@
 #include "cpu/spread.h"
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
+#include "cpu/each_window.h"
 #include "cpu/kernels.h"
-#include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
+// Where a window's inputs and cotangents are.
 template <typename T, int L>
-void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
-  using A = Arithmetic<T>;
-  using Lane = OffsetLane<A, SpreadOffset>;
-  auto channels = task.channels;
-  Walk walk(task.links, begin);
-  for (auto o = begin; o < end; ++o, walk.next()) {
-    auto* dy = static_cast<const T*>(task.from) + o * channels;
-    auto* offsets =
-        static_cast<const SpreadOffset*>(task.offsets) + o * channels;
-    auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
-    const auto taps = walk.taps();
-    for_each_block<Lane, L>(
-        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          Vec<A, L> share[U];
-          Vec<SpreadOffset, L> winner[U];
-          for (int u = 0; u < U; ++u) {
-            share[u] = sum_of_one<T>(load<L>(dy + c + u * L));
-            winner[u] = load<L>(offsets + c + u * L);
-          }
-          taps.for_each(
-              channels, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
-                auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap));
-                for (int u = 0; u < U; ++u) {
-                  auto won = kept<A, L>(share[u], winner[u] == tap_here);
-                  store_result(
-                      dx + at + c + u * L, stored_exactly<T, L>(won),
-                      kAheadBytes, task.around_caches);
-                }
-              });
-        });
+class Spread {
+ public:
+  static constexpr int kLanes = L;
+  static constexpr bool kHasAlike = has_alike<T, L>;
+
+  explicit Spread(const Task& task)
+      : dy_(static_cast<const T*>(task.from)),
+        all_(static_cast<T*>(task.to)),
+        channels_(task.channels),
+        around_caches_(task.around_caches) {}
+
+  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
+    dx_ = all_ + walk.plane() * channels_;
+    from_ = i * channels_;
   }
-}
+  MLX_POOLING_INLINE void next(int64_t step) {
+    dx_ += step;
+    from_ += channels_;
+  }
+
+ protected:
+  using A = Arithmetic<T>;
+
+  template <typename Bits>
+  MLX_POOLING_INLINE void store_share(int64_t to, const Bits& bits) const {
+    store_result(dx_ + to, bits, kAheadBytes, around_caches_);
+  }
+
+  const T* dy_;
+  int64_t from_ = 0; // from there to the window's
+  T* all_;
+  T* dx_ = nullptr; // the window's plane
+  int64_t channels_;
+  bool around_caches_;
+};
 
 template <typename T, int L>
-void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
-  using A = Arithmetic<T>;
-  auto channels = task.channels;
-  Walk walk(task.links, begin);
-  for (auto o = begin; o < end; ++o, walk.next()) {
-    auto* dy = static_cast<const T*>(task.from) + o * channels;
-    auto* dx = static_cast<T*>(task.to) + walk.plane() * channels;
-    const auto taps = walk.taps();
-    A divisor = divisor_at<A>(task.divisor, walk.d(), walk.h(), walk.w());
-    for_each_block<A, L>(
-        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
-          Vec<A, L> share[U];
+class SpreadToWinners : public Spread<T, L> {
+ public:
+  using Lane = OffsetLane<Arithmetic<T>, SpreadOffset>;
+
+  explicit SpreadToWinners(const MaxTask& task)
+      : Spread<T, L>(task),
+        offsets_(static_cast<const SpreadOffset*>(task.offsets)) {}
+
+  template <int U, typename Taps>
+  MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
+    using A = Arithmetic<T>;
+    auto from = this->from_ + c;
+    Vec<A, L> share[U];
+    Vec<SpreadOffset, L> winner[U];
+    for (int u = 0; u < U; ++u) {
+      share[u] = sum_of_one<T>(load<L>(this->dy_ + from + u * L));
+      winner[u] = load<L>(offsets_ + from + u * L);
+    }
+    taps.for_each(
+        this->channels_, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
+          auto tap_here = broadcast<SpreadOffset, L>(SpreadOffset(tap));
           for (int u = 0; u < U; ++u) {
-            share[u] = sum_of_one<T>(load<L>(dy + c + u * L) / divisor);
+            auto won = kept<A, L>(share[u], winner[u] == tap_here);
+            this->store_share(at + c + u * L, stored_exactly<T, L>(won));
           }
-          taps.for_each(channels, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-            for (int u = 0; u < U; ++u) {
-              store_result(
-                  dx + at + c + u * L, stored<T, L>(share[u]), kAheadBytes,
-                  task.around_caches);
-            }
-          });
         });
+    return {};
   }
-}
+
+ private:
+  const SpreadOffset* offsets_;
+};
+
+template <typename T, int L>
+class SpreadToAll : public Spread<T, L> {
+ public:
+  using Lane = Arithmetic<T>;
+
+  explicit SpreadToAll(const AvgTask& task)
+      : Spread<T, L>(task), divisors_(task.divisor) {}
+
+  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
+    Spread<T, L>::go_to(walk, i);
+    divisor_ = divisor_at<Lane>(divisors_, walk.d(), walk.h(), walk.w());
+  }
+
+  template <int U, typename Taps>
+  MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
+    auto* dy = this->dy_ + this->from_ + c;
+    Vec<Lane, L> share[U];
+    for (int u = 0; u < U; ++u) {
+      share[u] = sum_of_one<T>(load<L>(dy + u * L) / divisor_);
+    }
+    taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+      for (int u = 0; u < U; ++u) {
+        this->store_share(at + c + u * L, stored<T, L>(share[u]));
+      }
+    });
+    return {};
+  }
+
+ private:
+  const Divisor& divisors_;
+  Lane divisor_{}; // the same for windows that are alike
+};
 
 } // namespace
 
@@ -75,7 +119,7 @@ void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end) {
   with_added_type(task.dtype, [&]<typename T>(T) {
     using Lane = OffsetLane<Arithmetic<T>, SpreadOffset>;
     with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
-      spread_to_winners<T, L>(task, begin, end);
+      for_each_window(task, begin, end, SpreadToWinners<T, L>(task));
     });
   });
 }
@@ -83,7 +127,7 @@ void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end) {
 void avg_pool_spread(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      spread_to_all<T, L>(task, begin, end);
+      for_each_window(task, begin, end, SpreadToAll<T, L>(task));
     });
   });
 }

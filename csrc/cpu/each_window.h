@@ -1,0 +1,191 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "cpu/alike.h"
+#include "cpu/dispatch.h"
+#include "cpu/walk.h"
+
+// Windows one after the other. Most of a row differ in nothing but where they
+// begin: of few channels, to look up each window's taps, and to loop over taps
+// whose number nobody knows, would take several times as long as the taps do.
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+inline constexpr int kMostAlikeVectors = 4;
+
+// Whether there is code for windows that are alike: not of rarer elements, and
+// on rarer CPUs.
+#if defined(__x86_64__) && !defined(__AVX2__)
+inline constexpr bool kHasAlike = false;
+#else
+inline constexpr bool kHasAlike = true;
+#endif
+template <typename T, int L>
+inline constexpr bool has_alike =
+    kHasAlike && std::is_same_v<Arithmetic<T>, float> && L == kFullLanes<float>;
+
+// Some neighbouring windows that are alike.
+struct AlikeWindows {
+  int64_t count;
+  int64_t step; // elements from one's taps to those of the next
+};
+
+// What the first of them is made of, as Taps: K columns of R rows, unless that
+// is 0.
+template <int K, int R>
+class AlikeTaps {
+ public:
+  AlikeTaps(const Task& task, const Walk& walk)
+      : next_column_(task.links.axes[2].step * task.channels) {
+    walk.for_each_row([&](int64_t spatial, int64_t tap) {
+      rows_[count_++] = {spatial * task.channels, tap};
+    });
+  }
+
+  static constexpr bool none() {
+    return false;
+  }
+
+  MLX_POOLING_INLINE int64_t first() const {
+    return rows_[0].tap;
+  }
+
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each(int64_t, Visit visit) const {
+    const int rows = R > 0 ? R : count_;
+    for (int r = 0; r < rows; ++r) {
+      for (int k = 0; k < K; ++k) {
+        visit(rows_[r].at + k * next_column_, rows_[r].tap + k);
+      }
+    }
+  }
+
+ private:
+  struct Row {
+    int64_t at; // of its first tap
+    int64_t tap;
+  };
+
+  int64_t next_column_;
+  int count_ = 0;
+  std::array<Row, kMostAlikeRows> rows_;
+};
+
+// How many windows from here on, which is number i, are alike.
+inline AlikeWindows
+alike_windows(const Task& task, const Walk& walk, int64_t i, int64_t end) {
+  auto& width = task.links.axes[2];
+  auto alike = cpu::alike_windows(width, task.channels);
+  bool are_alike = alike.contains(walk.w()) && !walk.unlinked() &&
+      walk.linked_rows() <= kMostAlikeRows;
+  return {
+      are_alike ? std::min(alike.end - walk.w(), end - i) : 1,
+      width.of.step() * task.channels};
+}
+
+// Calls visit(taps) with those of windows that are alike. False if they are not
+// worth it.
+template <typename Visit>
+bool with_alike_taps(const Task& task, const Walk& walk, Visit visit) {
+  auto with_columns = [&]<int K>() {
+    if (walk.linked_rows() == K) {
+      visit(AlikeTaps<K, K>(task, walk));
+    } else {
+      visit(AlikeTaps<K, 0>(task, walk));
+    }
+    return true;
+  };
+  switch (walk.columns()) {
+    case 2:
+      return with_columns.template operator()<2>();
+    case 3:
+      return with_columns.template operator()<3>();
+    default:
+      return false;
+  }
+}
+
+// What visits see that nobody asks about.
+struct Nothing {
+  MLX_POOLING_INLINE void join(Nothing) {}
+};
+
+// Visits the same channels of all of them, of which `window` is the first.
+template <int U, typename Window, typename Taps>
+[[gnu::noinline]] auto
+visit_alike(Window window, const Taps& of, AlikeWindows windows, int64_t c) {
+  const auto taps = of; // where no store can change it
+  auto seen = window.template visit<U>(taps, c);
+  while (--windows.count > 0) {
+    window.next(windows.step);
+    seen.join(window.template visit<U>(taps, c));
+  }
+  return seen;
+}
+
+// Visits them exactly if one of the visits before has seen a NaN. Gets copies,
+// as those of the caller stay in registers.
+template <int U, typename Seen, typename Window, typename Taps>
+MLX_POOLING_INLINE void see_to_nan(
+    const Seen& seen,
+    Window window,
+    Taps taps,
+    AlikeWindows windows,
+    int64_t c) {
+  if constexpr (!std::is_same_v<Seen, Nothing>) {
+    if (seen.saw_nan()) {
+      for (; windows.count > 0; --windows.count) {
+        window.visit_exactly(taps, c, U);
+        window.next(windows.step);
+      }
+    }
+  }
+}
+
+// Visits windows `begin` to `end`. A Window has
+//
+//   Lane, kLanes: the widest lane, and how many make up its vectors
+//   kHasAlike: whether there is code for those that are alike
+//   go_to(walk, i), next(step): which one it is from then on
+//   visit<U>(taps, c): sees to U vectors of channels, from c on. Returns what
+//     was seen: Nothing, or whether there is a NaN that is to be seen to by
+//   visit_exactly(taps, c, vectors)
+//
+// and is copied to where no store can change it.
+template <typename Window>
+[[gnu::noinline]] void
+for_each_window(const Task& task, int64_t begin, int64_t end, Window window) {
+  using Lane = typename Window::Lane;
+  const auto channels = task.channels;
+  Walk walk(task.links, begin);
+  for (auto i = begin; i < end;) {
+    window.go_to(walk, i);
+    if constexpr (Window::kHasAlike) {
+      const auto windows = alike_windows(task, walk, i, end);
+      auto visit = [&](const auto& taps) {
+        for_each_block<Lane, Window::kLanes, kMostAlikeVectors>(
+            channels, [&]<int U>(Vectors<U>, int64_t c) {
+              auto seen = visit_alike<U>(window, taps, windows, c);
+              see_to_nan<U>(seen, window, taps, windows, c);
+            });
+      };
+      if (windows.count > 1 && with_alike_taps(task, walk, visit)) {
+        i += windows.count;
+        walk.skip(windows.count);
+        continue;
+      }
+    }
+    const auto taps = walk.taps();
+    for_each_block<Lane, Window::kLanes>(
+        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+          auto seen = window.template visit<U>(taps, c);
+          see_to_nan<U>(seen, window, taps, {1, 0}, c);
+        });
+    ++i;
+    walk.next();
+  }
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
