@@ -13,14 +13,12 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-inline constexpr int kMostAlikeVectors = 4;
-
-// Whether there is code for windows that are alike: not of rarer elements, and
-// on rarer CPUs.
-#if defined(__x86_64__) && !defined(__AVX2__)
-inline constexpr bool kHasAlike = false;
-#else
+// Whether there is code for windows that are alike: not of rarer elements, nor
+// for vectors that hold few of them.
+#if defined(__AVX2__)
 inline constexpr bool kHasAlike = true;
+#else
+inline constexpr bool kHasAlike = false;
 #endif
 template <typename T, int L>
 inline constexpr bool has_alike =
@@ -77,7 +75,7 @@ class AlikeTaps {
 inline AlikeWindows
 alike_windows(const Task& task, const Walk& walk, int64_t i, int64_t end) {
   auto& width = task.links.axes[2];
-  auto alike = cpu::alike_windows(width, task.channels);
+  auto alike = cpu::alike_windows(width, task.channels, kFullLanes<float>);
   bool are_alike = alike.contains(walk.w()) && !walk.unlinked() &&
       walk.linked_rows() <= kMostAlikeRows;
   return {

@@ -160,8 +160,8 @@ double visits(int64_t channels, int64_t lane) {
 
 bool are_alike(const Links& links, int64_t channels, int64_t lane) {
   auto& [depth, height, width] = links.axes;
-  return channels >= kVector && lane == kFloat &&
-      alike_windows(width, channels).size() > 1 &&
+  auto alike = alike_windows(width, channels, lanes_side_by_side(kFloat));
+  return lane == kFloat && alike.size() > 1 &&
       has_alike_columns(width.longest) &&
       depth.longest * height.longest <= kMostAlikeRows;
 }
