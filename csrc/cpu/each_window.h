@@ -123,17 +123,19 @@ visit_alike(Window window, const Taps& of, AlikeWindows windows, int64_t c) {
   return seen;
 }
 
-// Visits them exactly if one of the visits before has seen a NaN. Gets copies,
-// as those of the caller stay in registers.
+// Visits them exactly if one of the visits before has seen a NaN: copies, as
+// those of the caller stay in registers.
 template <int U, typename Seen, typename Window, typename Taps>
 MLX_POOLING_INLINE void see_to_nan(
     const Seen& seen,
-    Window window,
-    Taps taps,
+    const Window& first,
+    const Taps& of,
     AlikeWindows windows,
     int64_t c) {
   if constexpr (!std::is_same_v<Seen, Nothing>) {
     if (seen.saw_nan()) {
+      auto window = first;
+      const auto taps = of;
       for (; windows.count > 0; --windows.count) {
         window.visit_exactly(taps, c, U);
         window.next(windows.step);

@@ -66,7 +66,7 @@ Cost cost_of(Reduction reduction) {
     case Reduction::maximum:
       return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 12};
     case Reduction::winner:
-      return {5.2, 0.6, 3, 0.55, 0.036, 0.7, 20};
+      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 20};
     case Reduction::sum:
       return {3, 0.55, 2, 0.4, 0.0195, 0.3, 12};
     default:
@@ -76,28 +76,32 @@ Cost cost_of(Reduction reduction) {
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kPermuted = 1.3;   // a tap side by side, in taps
-constexpr double kFourGroups = 1.2; // at once, in groups
+constexpr double kSeveralTaps = 0.85; // at once, each
+constexpr double kPermuted = 1.3;     // a tap side by side, in taps
+constexpr double kFourGroups = 1.2;   // at once, in groups
 constexpr double kTwoGroups = 1.1;
-constexpr Cost kCover{3, 0.9};     // a tap is a cotangent, looked at
-constexpr Cost kByAxis{1.2, 0.35}; // of many at once
-constexpr double kPosition = 1.5;  // of one whose channels go alone
-constexpr double kWinner = 0.75;   // of a cotangent that finds its input
-constexpr double kRunning = 0.2;   // of one in a run of the same winner
-constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
-constexpr double kTotal = 0.1;     // of clearing and storing its total
-constexpr double kShortLane = 0.6; // of the sweep of one
-constexpr double kCells = 0.05;    // of storing what a sweep makes
-constexpr double kScalarRow = 1.5; // of an element without a vector
+constexpr Cost kCover{3, 0.9};      // a tap is a cotangent, looked at
+constexpr Cost kByAxis{1.2, 0.35};  // of many at once
+constexpr Cost kRowByRow{100, 0.6}; // a visit is of all of a window's channels
+constexpr double kPosition = 1.5;   // of one whose channels go alone
+constexpr double kWinner = 0.75;    // of a cotangent that finds its input
+constexpr double kRunning = 0.2;    // of one in a run of the same winner
+constexpr double kEndOfRun = 1.8;   // of the run's sum, for a window of one
+constexpr double kTotal = 0.1;      // of clearing and storing its total
+constexpr double kShortLane = 0.6;  // of the sweep of one
+constexpr double kCells = 0.05;     // of storing what a sweep makes
+constexpr double kScalarRow = 1.5;  // of an element without a vector
 constexpr double kScalarTap = 0.25;
 constexpr double kThinned = 1; // of one that is taken from a dense row, or put
-constexpr double kStrided = 3; // of a position of one that is not dense
+constexpr double kStrided = 1.8; // of a position of one that is not dense
 // So many wait for each other, with nothing else to do in the meantime.
 constexpr double kLongChain = 16;
 constexpr double kChainedTap = 1.2;
-// Of so many channels, cells leave the first level of cache.
+// Of so many channels, cells leave the first level of cache, and the second.
 constexpr int64_t kManyChannels = 32;
-constexpr double kUncached = 0.42;
+constexpr double kUncached = 1.42;
+constexpr int64_t kMostChannels = 128;
+constexpr double kFarFromCached = 2;
 // So many, of blocks of channels that a sweep over depth keeps, the second.
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
@@ -147,14 +151,25 @@ double ratio(const AxisLinks& links) {
       static_cast<double>(links.size());
 }
 
-// Of a position's channels, for each of them.
-double visits(int64_t channels, int64_t lane) {
+// Vectors that hold a position's channels.
+int64_t vectors(int64_t channels, int64_t lane) {
   auto full = kVector * kFloat / lane;
   auto lanes = channels >= full ? full : channels >= full / 4 ? full / 4 : 1;
-  auto vectors = ceil_div(channels, lanes);
-  return (kFourVisits * static_cast<double>(vectors / 4) +
-          kTwoVisits * static_cast<double>(vectors % 4 / 2) +
-          static_cast<double>(vectors % 2)) /
+  return ceil_div(channels, lanes);
+}
+
+// Whether an input is read for several windows.
+bool are_shared(const Links& links) {
+  auto& [depth, height, width] = links.axes;
+  return taps(links) >= 2 * ratio(depth) * ratio(height) * ratio(width);
+}
+
+// Of a position's channels, for each of them.
+double visits(int64_t channels, int64_t lane) {
+  auto all = vectors(channels, lane);
+  return (kFourVisits * static_cast<double>(all / 4) +
+          kTwoVisits * static_cast<double>(all % 4 / 2) +
+          static_cast<double>(all % 2)) /
       static_cast<double>(channels);
 }
 
@@ -168,12 +183,20 @@ bool are_alike(const Links& links, int64_t channels, int64_t lane) {
 
 double walk_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  auto all = static_cast<double>(vectors(channels, lane));
+  auto elements = static_cast<double>(channels);
   if (cost.visit_alike > 0 && are_alike(links, channels, lane)) {
-    auto vectors = static_cast<double>(ceil_div(channels, kVector));
-    return vectors * (cost.visit_alike + cost.tap_alike * taps(links)) /
-        static_cast<double>(channels);
+    return all * (cost.visit_alike + cost.tap_alike * taps(links)) / elements;
   }
-  return visits(channels, lane) * (cost.visit + cost.tap * taps(links));
+  auto tap = cost.tap * (all > 1 ? kSeveralTaps : 1);
+  return visits(channels, lane) * cost.visit +
+      all * tap * taps(links) / elements;
+}
+
+double row_by_row_cost(const Links& links, int64_t channels, int64_t lane) {
+  auto all = static_cast<double>(vectors(channels, lane));
+  return (kRowByRow.visit + kRowByRow.tap * all * taps(links)) /
+      static_cast<double>(channels);
 }
 
 double side_by_side_cost(
@@ -279,7 +302,7 @@ double sweep_cost(
     operation *= kShortLane;
   }
   if (channels >= kManyChannels) {
-    operation *= 1 + kUncached * std::max(1.0, ratio(links.axes[2]));
+    operation *= channels >= kMostChannels ? kFarFromCached : kUncached;
   }
   double cost = row_cost(links.axes[2], channels, operation);
   for (int axis : {1, 0}) {
@@ -351,7 +374,11 @@ Choice method_of_reduction(
   auto sweep_lane =
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
-  auto walk = walk_cost(links, channels, lane, cost);
+  bool is_large = taps(links) >= kLargeWindow;
+  bool is_large_sum =
+      reduction == Reduction::sum && is_large && channels >= kVector;
+  auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
+                           : walk_cost(links, channels, lane, cost);
   if (reduction != Reduction::gradient) {
     auto others = std::min(sweep, walk);
     auto along_rows = along_rows_cost(links, channels, sweep_lane, cost);
@@ -378,12 +405,11 @@ Choice method_of_reduction(
     return {Method::sweep};
   }
   auto few = kFewVectors * kVector;
-  bool has_many = reduction == Reduction::sum ? channels >= kVector
-      : taps(links) >= kLongWalk              ? channels >= few / 2
-                                              : channels > few;
-  bool is_by_row = reduction != Reduction::gradient &&
-      taps(links) >= kLargeWindow && has_many;
-  return {is_by_row ? Method::row_by_row : Method::walk};
+  bool has_many =
+      taps(links) >= kLongWalk ? channels >= few / 2 : channels > few;
+  bool is_large_maximum =
+      is_maximum && is_large && has_many && !are_shared(links);
+  return {is_large_sum || is_large_maximum ? Method::row_by_row : Method::walk};
 }
 
 std::optional<Choice> method_of_spreading(
