@@ -11,14 +11,11 @@ namespace mlx_pooling::cpu {
 inline constexpr int kMostAlikeVectors = 4;
 inline constexpr int64_t kMostAlikeRows = 4;
 
-inline bool has_alike_columns(int64_t columns) {
-  return columns == 2 || columns == 3;
-}
-
-// Those of a row that no end cuts off, where vectors have so many lanes.
+// Those of a row, which no end cuts off, where vectors have so many lanes.
 inline Range
 alike_windows(const AxisLinks& width, int64_t channels, int64_t lanes) {
-  bool are_few = lanes <= channels && channels <= kMostAlikeVectors * lanes;
+  bool are_few = lanes <= channels && channels <= kMostAlikeVectors * lanes &&
+      (width.longest == 2 || width.longest == 3);
   return are_few && width.of.period() == 1 ? width.of.repeating() : Range{0, 0};
 }
 

@@ -71,37 +71,20 @@ class AlikeTaps {
   std::array<Row, kMostAlikeRows> rows_;
 };
 
-// How many windows from here on, which is number i, are alike.
-inline AlikeWindows
-alike_windows(const Task& task, const Walk& walk, int64_t i, int64_t end) {
-  auto& width = task.links.axes[2];
-  auto alike = cpu::alike_windows(width, task.channels, kFullLanes<float>);
-  bool are_alike = alike.contains(walk.w()) && !walk.unlinked() &&
-      walk.linked_rows() <= kMostAlikeRows;
-  return {
-      are_alike ? std::min(alike.end - walk.w(), end - i) : 1,
-      width.of.step() * task.channels};
-}
-
-// Calls visit(taps) with those of windows that are alike. False if they are not
-// worth it.
+// Calls visit(taps) with those of windows that are alike.
 template <typename Visit>
-bool with_alike_taps(const Task& task, const Walk& walk, Visit visit) {
+void with_alike_taps(const Task& task, const Walk& walk, Visit visit) {
   auto with_columns = [&]<int K>() {
     if (walk.linked_rows() == K) {
       visit(AlikeTaps<K, K>(task, walk));
     } else {
       visit(AlikeTaps<K, 0>(task, walk));
     }
-    return true;
   };
-  switch (walk.columns()) {
-    case 2:
-      return with_columns.template operator()<2>();
-    case 3:
-      return with_columns.template operator()<3>();
-    default:
-      return false;
+  if (walk.columns() == 2) {
+    with_columns.template operator()<2>();
+  } else {
+    with_columns.template operator()<3>();
   }
 }
 
@@ -158,27 +141,33 @@ template <typename Window>
 [[gnu::noinline]] void
 for_each_window(const Task& task, int64_t begin, int64_t end, Window window) {
   using Lane = typename Window::Lane;
+  constexpr auto kLanes = Window::kLanes;
   const auto channels = task.channels;
+  [[maybe_unused]] const auto alike =
+      alike_windows(task.links.axes[2], channels, kLanes);
   Walk walk(task.links, begin);
   for (auto i = begin; i < end;) {
     window.go_to(walk, i);
     if constexpr (Window::kHasAlike) {
-      const auto windows = alike_windows(task, walk, i, end);
-      auto visit = [&](const auto& taps) {
-        for_each_block<Lane, Window::kLanes, kMostAlikeVectors>(
-            channels, [&]<int U>(Vectors<U>, int64_t c) {
-              auto seen = visit_alike<U>(window, taps, windows, c);
-              see_to_nan<U>(seen, window, taps, windows, c);
-            });
-      };
-      if (windows.count > 1 && with_alike_taps(task, walk, visit)) {
+      if (alike.contains(walk.w()) && !walk.unlinked() &&
+          walk.linked_rows() <= kMostAlikeRows) {
+        const AlikeWindows windows{
+            std::min(alike.end - walk.w(), end - i),
+            task.links.axes[2].of.step() * channels};
+        with_alike_taps(task, walk, [&](const auto& taps) {
+          for_each_block<Lane, kLanes, kMostAlikeVectors>(
+              channels, [&]<int U>(Vectors<U>, int64_t c) {
+                auto seen = visit_alike<U>(window, taps, windows, c);
+                see_to_nan<U>(seen, window, taps, windows, c);
+              });
+        });
         i += windows.count;
         walk.skip(windows.count);
         continue;
       }
     }
     const auto taps = walk.taps();
-    for_each_block<Lane, Window::kLanes>(
+    for_each_block<Lane, kLanes>(
         channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           auto seen = window.template visit<U>(taps, c);
           see_to_nan<U>(seen, window, taps, {1, 0}, c);

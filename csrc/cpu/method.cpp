@@ -177,7 +177,6 @@ bool are_alike(const Links& links, int64_t channels, int64_t lane) {
   auto& [depth, height, width] = links.axes;
   auto alike = alike_windows(width, channels, lanes_side_by_side(kFloat));
   return lane == kFloat && alike.size() > 1 &&
-      has_alike_columns(width.longest) &&
       depth.longest * height.longest <= kMostAlikeRows;
 }
 
