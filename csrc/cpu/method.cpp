@@ -52,13 +52,14 @@ namespace {
 // that it is taken where it was faster with AVX2: only their ratios matter.
 
 struct Cost {
-  double visit;       // of a vector of outputs
-  double tap;         // of one of its taps, where windows are walked
-  double visit_alike; // the same of windows that are alike; 0: none are known
-  double tap_alike;
-  double sweep;  // of a vector operation, for each of its elements
-  double aside;  // of joining a column to the one before
-  double across; // of joining a vector's lanes
+  double visit;           // of a vector of outputs
+  double tap;             // of one of its taps, where windows are walked
+  double visit_alike = 0; // the same of windows that are alike; 0: none are
+  double tap_alike = 0;
+  double sweep = 0;      // of a vector operation, for each of its elements
+  double aside = 0;      // of joining a column to the one before
+  double across = 0;     // of joining a vector's lanes
+  double several = 0.85; // taps of several vectors at once, each, in taps
 };
 
 Cost cost_of(Reduction reduction) {
@@ -76,21 +77,23 @@ Cost cost_of(Reduction reduction) {
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kSeveralTaps = 0.85; // at once, each
-constexpr double kPermuted = 1.3;     // a tap side by side, in taps
-constexpr double kFourGroups = 1.2;   // at once, in groups
+constexpr double kPermuted = 1.3;   // a tap side by side, in taps
+constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
-constexpr Cost kCover{3, 0.9};      // a tap is a cotangent, looked at
-constexpr Cost kByAxis{1.2, 0.35};  // of many at once
-constexpr Cost kRowByRow{100, 0.6}; // a visit is of all of a window's channels
-constexpr double kPosition = 1.5;   // of one whose channels go alone
-constexpr double kWinner = 0.75;    // of a cotangent that finds its input
-constexpr double kRunning = 0.2;    // of one in a run of the same winner
-constexpr double kEndOfRun = 1.8;   // of the run's sum, for a window of one
-constexpr double kTotal = 0.1;      // of clearing and storing its total
-constexpr double kShortLane = 0.6;  // of the sweep of one
-constexpr double kCells = 0.05;     // of storing what a sweep makes
-constexpr double kScalarRow = 1.5;  // of an element without a vector
+// A tap is a cotangent, looked at.
+constexpr Cost kCover{.visit = 3, .tap = 0.9, .several = 0.6};
+constexpr Cost kByAxis{.visit = 1.2, .tap = 0.35}; // of many at once
+// A visit is of all of a window's channels.
+constexpr Cost kRowByRow{.visit = 100, .tap = 0.6};
+constexpr double kPosition = 1.5;  // of one whose channels go alone
+constexpr double kWinner = 0.75;   // of a cotangent that finds its input
+constexpr double kRunning = 0.2;   // of one in a run of the same winner
+constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
+constexpr double kTotal = 0.1;     // of clearing and storing its total
+constexpr double kShortLane = 0.6; // of the sweep of one
+constexpr double kCells = 0.05;    // of storing what a sweep makes
+constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
+constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
 constexpr double kThinned = 1; // of one that is taken from a dense row, or put
 constexpr double kStrided = 1.8; // of a position of one that is not dense
@@ -101,11 +104,14 @@ constexpr double kChainedTap = 1.2;
 constexpr int64_t kManyChannels = 32;
 constexpr double kUncached = 1.42;
 constexpr int64_t kMostChannels = 128;
-constexpr double kFarFromCached = 2;
+constexpr double kFarFromCached = 1.8;
 // So many, of blocks of channels that a sweep over depth keeps, the second.
 constexpr double kMostCells = 160 * 1024;
 constexpr int64_t kChannelBlock = 64;
 constexpr double kUncachedCells = 1.05;
+// Columns of a strip of more channels lie on a page of memory each.
+constexpr int64_t kNearChannels = 2048;
+constexpr double kFarApart = 1.5;
 // Windows of several planes read these from there, which costs less where the
 // rows of the next stay, and vectors are as wide as AVX-512's.
 constexpr double kPlanes = 1.5;
@@ -187,7 +193,7 @@ double walk_cost(
   if (cost.visit_alike > 0 && are_alike(links, channels, lane)) {
     return all * (cost.visit_alike + cost.tap_alike * taps(links)) / elements;
   }
-  auto tap = cost.tap * (all > 1 ? kSeveralTaps : 1);
+  auto tap = cost.tap * (all > 1 ? cost.several : 1);
   return visits(channels, lane) * cost.visit +
       all * tap * taps(links) / elements;
 }
@@ -203,7 +209,9 @@ double side_by_side_cost(
     int64_t channels,
     const SideBySide& side,
     const Cost& cost) {
-  if (side.windows < 1) {
+  // One window at a time is none side by side.
+  bool is_alone = side.windows == 1 && are_alike(links, channels, kFloat);
+  if (side.windows < 1 || is_alone) {
     return std::numeric_limits<double>::infinity();
   }
   auto& width = links.axes[2];
@@ -262,7 +270,8 @@ double column_by_column_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
   auto& [depth, height, width] = links.axes;
   auto rows = longest(depth) * longest(height);
-  return planes_cost(links, channels) * visits(channels, lane) *
+  auto apart = channels > kNearChannels ? kFarApart : 1;
+  return apart * planes_cost(links, channels) * visits(channels, lane) *
       (cost.visit + cost.tap * rows + cost.aside * (longest(width) - 1));
 }
 
@@ -316,7 +325,8 @@ double sweep_cost(
   if (depth.kernel > 1 && cells > kMostCells) {
     cost *= kUncachedCells;
   }
-  return cost + kCells;
+  bool joins_no_rows = height.kernel == 1 && depth.kernel == 1;
+  return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0);
 }
 
 // Where there is a CollectAxisByAxis for such covers, with the blocks of any
