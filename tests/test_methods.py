@@ -111,8 +111,8 @@ WINDOWS = {
     "3-d 3/2": ((5, 6, 9), 3, 2, 1, 1),
 }
 EACH_WINDOW = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-# Every kind of data, with less channels than any vector holds, with as few vectors as one
-# visit sees to, and with some of every vector and a rest, or several vectors.
+# Every kind of data, with less channels than any vector holds, with as few vectors as
+# one visit sees to, and with some of every vector and a rest, or several vectors.
 KINDS = {
     "ties": (1, 20, 70),
     "nan": (2, 33, 150),
