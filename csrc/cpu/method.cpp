@@ -288,10 +288,9 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto cost = operation * (2 * ratio(width) + join + 1);
-  if (!width.origin()) {
+  if (!width.origin() && channels >= kVector) {
     cost += kStrided / static_cast<double>(channels);
-  }
-  if (!width.origin() && channels < kVector) {
+  } else if (!width.origin()) {
     auto tap = join > kLongChain ? kChainedTap : kScalarTap;
     auto scalar = kScalarRow + tap * join;
     cost += channels < kShortVector ? scalar : scalar / kShortVector;
