@@ -41,6 +41,12 @@ int64_t lane_bytes(const array& a) {
   return as_float ? sizeof(float) : a.itemsize();
 }
 
+// Whether elements have code for windows that are alike.
+bool has_alike(const array& a) {
+  return a.dtype() == mx::float32 || a.dtype() == mx::float16 ||
+      a.dtype() == mx::bfloat16;
+}
+
 // One a method; null for those that do not suit the operation.
 template <typename T>
 struct Reducers {
@@ -133,6 +139,7 @@ void reduce(
     T& task,
     const Geometry& geometry,
     int64_t lane,
+    bool has_alike,
     cpu::Reduction reduction,
     int64_t bytes,
     const Reducers<T>& by) {
@@ -141,7 +148,8 @@ void reduce(
   for (auto& axis : task.links.axes) {
     outputs *= axis.size();
   }
-  auto choice = cpu::method_of_reduction(task.links, channels, lane, reduction);
+  auto choice = cpu::method_of_reduction(
+      task.links, channels, lane, has_alike, reduction);
   task.side_by_side = choice.side_by_side;
   switch (choice.method) {
     case cpu::Method::side_by_side:
@@ -242,7 +250,7 @@ class CpuBackend : public Backend {
           offsets_data, std::nullopt};
       auto& kernels = cpu::kernels();
       reduce(
-          max, g, lane_bytes(x),
+          max, g, lane_bytes(x), has_alike(x),
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
           x.nbytes() + y.nbytes(),
           {.walk = kernels.max_pool,
@@ -360,7 +368,8 @@ class CpuBackend : public Backend {
       auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
       auto& kernels = cpu::kernels();
       reduce(
-          avg, g, lane, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+          avg, g, lane, has_alike(x) && averaging.exponent == 1,
+          cpu::Reduction::sum, x.nbytes() + y.nbytes(),
           {.walk = kernels.avg_pool,
            .side_by_side = kernels.avg_side_by_side,
            .along_rows = kernels.avg_along_rows,
@@ -395,7 +404,7 @@ class CpuBackend : public Backend {
             kernels.avg_spread_side_by_side);
       }
       reduce(
-          avg, g, lane, cpu::Reduction::gradient, bytes,
+          avg, g, lane, false, cpu::Reduction::gradient, bytes,
           {.walk = kernels.avg_pool_grad,
            .side_by_side = nullptr,
            .along_rows = nullptr,

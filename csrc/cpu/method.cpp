@@ -68,10 +68,8 @@ Cost cost_of(Reduction reduction) {
       return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 12};
     case Reduction::winner:
       return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 20};
-    case Reduction::sum:
-      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 12};
     default:
-      return {3, 0.55, 0, 0, 0.0195, 0.3, 12};
+      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 12};
   }
 }
 
@@ -179,10 +177,10 @@ double visits(int64_t channels, int64_t lane) {
       static_cast<double>(channels);
 }
 
-bool are_alike(const Links& links, int64_t channels, int64_t lane) {
+bool are_alike(const Links& links, int64_t channels, const Cost& cost) {
   auto& [depth, height, width] = links.axes;
   auto alike = alike_windows(width, channels, lanes_side_by_side(kFloat));
-  return lane == kFloat && alike.size() > 1 &&
+  return cost.visit_alike > 0 && alike.size() > 1 &&
       depth.longest * height.longest <= kMostAlikeRows;
 }
 
@@ -190,7 +188,7 @@ double walk_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
   auto all = static_cast<double>(vectors(channels, lane));
   auto elements = static_cast<double>(channels);
-  if (cost.visit_alike > 0 && are_alike(links, channels, lane)) {
+  if (are_alike(links, channels, cost)) {
     return all * (cost.visit_alike + cost.tap_alike * taps(links)) / elements;
   }
   auto tap = cost.tap * (all > 1 ? cost.several : 1);
@@ -210,7 +208,7 @@ double side_by_side_cost(
     const SideBySide& side,
     const Cost& cost) {
   // One window at a time is none side by side.
-  bool is_alone = side.windows == 1 && are_alike(links, channels, kFloat);
+  bool is_alone = side.windows == 1 && are_alike(links, channels, cost);
   if (side.windows < 1 || is_alone) {
     return std::numeric_limits<double>::infinity();
   }
@@ -370,7 +368,11 @@ double winners_cost(const Links& covers, const Geometry& geometry) {
 } // namespace
 
 Choice method_of_reduction(
-    const Links& links, int64_t channels, int64_t lane, Reduction reduction) {
+    const Links& links,
+    int64_t channels,
+    int64_t lane,
+    bool has_alike,
+    Reduction reduction) {
   for (auto& axis : links.axes) {
     bool matters = reduction == Reduction::winner && axis.some_empty;
     if (matters || !axis.in_order || axis.other_size == 0) {
@@ -378,6 +380,9 @@ Choice method_of_reduction(
     }
   }
   auto cost = cost_of(reduction);
+  if (!has_alike) {
+    cost.visit_alike = 0;
+  }
   // Which tap a maximum is takes a lane of its own.
   auto sweep_lane =
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;

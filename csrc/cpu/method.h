@@ -37,9 +37,14 @@ enum class Reduction {
   winner, // the maximum, and which tap it is
 };
 
-// `lane` is the size in bytes of a value as it is computed.
+// `lane` is the size in bytes of a value as it is computed. Some have code for
+// windows that are alike (see each_window.h).
 Choice method_of_reduction(
-    const Links& links, int64_t channels, int64_t lane, Reduction reduction);
+    const Links& links,
+    int64_t channels,
+    int64_t lane,
+    bool has_alike,
+    Reduction reduction);
 
 // How to make a gradient where no two windows share an input, if that helps.
 std::optional<Choice> method_of_spreading(
