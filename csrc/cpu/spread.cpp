@@ -31,8 +31,6 @@ class Spread {
   }
 
  protected:
-  using A = Arithmetic<T>;
-
   template <typename Bits>
   MLX_POOLING_INLINE void store_share(int64_t to, const Bits& bits) const {
     store_result(dx_ + to, bits, kAheadBytes, around_caches_);
