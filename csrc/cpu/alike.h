@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu/inline.h"
 #include "cpu/links.h"
 
 namespace mlx_pooling::cpu {
@@ -12,7 +13,7 @@ inline constexpr int kMostAlikeVectors = 4;
 inline constexpr int64_t kMostAlikeRows = 4;
 
 // Those of a row, which no end cuts off, where vectors have so many lanes.
-inline Range
+MLX_POOLING_INLINE Range
 alike_windows(const AxisLinks& width, int64_t channels, int64_t lanes) {
   bool are_few = lanes <= channels && channels <= kMostAlikeVectors * lanes &&
       (width.longest == 2 || width.longest == 3);
