@@ -9,34 +9,29 @@ namespace {
 
 // The average of a window.
 template <typename T, int L>
-class AverageOf {
+class AverageOf : public AtWindow<const T> {
  public:
   using Lane = Arithmetic<T>;
   static constexpr int kLanes = L;
   static constexpr bool kHasAlike = has_alike<T, L> && !is_power<T>;
 
   explicit AverageOf(const AvgTask& task)
-      : average_(task),
+      : AtWindow<const T>(static_cast<const T*>(task.from), task.channels),
+        average_(task),
         divisors_(task.divisor),
-        all_(static_cast<const T*>(task.from)),
-        y_(static_cast<T*>(task.to)),
-        channels_(task.channels) {}
+        y_(static_cast<T*>(task.to)) {}
 
   MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
-    x_ = all_ + walk.plane() * channels_;
-    to_ = i * channels_;
+    AtWindow<const T>::go_to(walk, i);
     divisor_ = divisor_at<Divisor>(divisors_, walk.d(), walk.h(), walk.w());
-  }
-  MLX_POOLING_INLINE void next(int64_t step) {
-    x_ += step;
-    to_ += channels_;
   }
 
   template <int U, typename Taps>
   MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
-    auto* x = x_ + c;
+    auto* x = this->plane_ + c;
+    auto* y = y_ + this->own_ + c;
     Vec<Lane, L> total[U] = {};
-    taps.for_each(channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+    taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
       for (int u = 0; u < U; ++u) {
         auto* from = x + at + u * L;
         fetch_ahead<L>(from);
@@ -44,9 +39,7 @@ class AverageOf {
       }
     });
     for (int u = 0; u < U; ++u) {
-      store<L>(
-          y_ + to_ + c + u * L,
-          average_.template result<L>(total[u], divisor_));
+      store<L>(y + u * L, average_.template result<L>(total[u], divisor_));
     }
     return {};
   }
@@ -56,11 +49,7 @@ class AverageOf {
 
   Average<T> average_;
   const cpu::Divisor& divisors_;
-  const T* all_;
-  const T* x_ = nullptr; // the window's plane
   T* y_;
-  int64_t to_ = 0; // from there to the window's
-  int64_t channels_;
   Divisor divisor_{}; // the same for windows that are alike
 };
 

@@ -24,6 +24,32 @@ template <typename T, int L>
 inline constexpr bool has_alike =
     kHasAlike && std::is_same_v<Arithmetic<T>, float> && L == kFullLanes<float>;
 
+// At a window: where its plane is on the other side, of elements T there, and
+// how many elements lie before its own on this side.
+template <typename T>
+class AtWindow {
+ public:
+  AtWindow(T* all, int64_t channels) : channels_(channels), all_(all) {}
+
+  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
+    plane_ = all_ + walk.plane() * channels_;
+    own_ = i * channels_;
+  }
+  // To a window that begins so many elements further on.
+  MLX_POOLING_INLINE void next(int64_t step) {
+    plane_ += step;
+    own_ += channels_;
+  }
+
+ protected:
+  int64_t channels_;
+  T* plane_ = nullptr;
+  int64_t own_ = 0;
+
+ private:
+  T* all_;
+};
+
 // Some neighbouring windows that are alike.
 struct AlikeWindows {
   int64_t count;
@@ -131,7 +157,7 @@ MLX_POOLING_INLINE void see_to_nan(
 //
 //   Lane, kLanes: the widest lane, and how many make up its vectors
 //   kHasAlike: whether there is code for those that are alike
-//   go_to(walk, i), next(step): which one it is from then on
+//   go_to(walk, i), next(step), as AtWindow: which one it is from then on
 //   visit<U>(taps, c): sees to U vectors of channels, from c on. Returns what
 //     was seen: Nothing, or whether there is a NaN that is to be seen to by
 //   visit_exactly(taps, c, vectors)

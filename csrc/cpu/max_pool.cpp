@@ -14,7 +14,7 @@ namespace {
 // The maximum of a window and, unless Tap is void, which tap it is: one of 256
 // if offsets are bytes.
 template <typename T, typename Tap, int L, bool kByteOffsets = true>
-class Maximum {
+class Maximum : public AtWindow<const T> {
  private:
   using A = Arithmetic<T>;
   static constexpr bool kTaps = !std::is_void_v<Tap>;
@@ -26,21 +26,11 @@ class Maximum {
   static constexpr bool kHasAlike = has_alike<T, L> && kByteOffsets;
 
   explicit Maximum(const MaxTask& task)
-      : all_(static_cast<const T*>(task.from)),
+      : AtWindow<const T>(static_cast<const T*>(task.from), task.channels),
         y_(static_cast<T*>(task.to)),
         offsets_(task.offsets),
         offsets_dtype_(task.offsets_dtype),
-        channels_(task.channels),
         flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
-
-  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
-    x_ = all_ + walk.plane() * channels_;
-    to_ = i * channels_;
-  }
-  MLX_POOLING_INLINE void next(int64_t step) {
-    x_ += step;
-    to_ += channels_;
-  }
 
   // Wrong if it has seen a NaN.
   template <int U, typename Taps>
@@ -61,7 +51,7 @@ class Maximum {
   template <int U, Rule kRule, typename Taps>
   MLX_POOLING_INLINE NanWatch<A, L, U>
   reduce(const Taps& taps, int64_t c) const {
-    auto* x = x_ + c;
+    auto* x = this->plane_ + c;
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
     auto initial = taps.none() ? TapLane(~TapLane{0}) : TapLane(taps.first());
@@ -72,27 +62,28 @@ class Maximum {
       best_tap[u] = broadcast<TapLane, L>(initial);
     }
     NanWatch<A, L, U> watch;
-    taps.for_each(channels_, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
-      auto tap_here = broadcast<TapLane, L>(TapLane(tap));
-      for (int u = 0; u < U; ++u) {
-        auto* from = x + at + u * L;
-        fetch_ahead<L>(from);
-        auto v = in_register(flipped(load<L>(from), flip_));
-        if constexpr (kRule == Rule::exact) {
-          auto better = replaces<kRule>(v, best[u]);
-          best_tap[u] =
-              chosen<L>(resize_mask<TapLane, L>(better), tap_here, best_tap[u]);
-          best[u] = chosen<L>(better, v, best[u]);
-        } else {
-          best_tap[u] = chosen_where_larger<TapLane, L>(
-              v, best[u], tap_here, best_tap[u]);
-          best[u] = larger<A, L>(v, best[u]);
-          watch.see(v, u);
-        }
-      }
-    });
+    taps.for_each(
+        this->channels_, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
+          auto tap_here = broadcast<TapLane, L>(TapLane(tap));
+          for (int u = 0; u < U; ++u) {
+            auto* from = x + at + u * L;
+            fetch_ahead<L>(from);
+            auto v = in_register(flipped(load<L>(from), flip_));
+            if constexpr (kRule == Rule::exact) {
+              auto better = replaces<kRule>(v, best[u]);
+              best_tap[u] = chosen<L>(
+                  resize_mask<TapLane, L>(better), tap_here, best_tap[u]);
+              best[u] = chosen<L>(better, v, best[u]);
+            } else {
+              best_tap[u] = chosen_where_larger<TapLane, L>(
+                  v, best[u], tap_here, best_tap[u]);
+              best[u] = larger<A, L>(v, best[u]);
+              watch.see(v, u);
+            }
+          }
+        });
     for (int u = 0; u < U; ++u) {
-      auto to = to_ + c + u * L;
+      auto to = this->own_ + c + u * L;
       store_exact<L>(y_ + to, flipped(best[u], flip_));
       if constexpr (kTaps) {
         store_taps(to, best_tap[u]);
@@ -111,13 +102,9 @@ class Maximum {
         });
   }
 
-  const T* all_;
-  const T* x_ = nullptr; // the window's plane
   T* y_;
-  int64_t to_ = 0; // from there to the window's
   void* offsets_;
   Val offsets_dtype_;
-  int64_t channels_;
   Vec<Flip<T>, L> flip_;
 };
 

@@ -8,39 +8,27 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// Where a window's inputs and cotangents are.
+// What gets shares of a window's cotangents: all of its inputs.
 template <typename T, int L>
-class Spread {
+class Spread : public AtWindow<T> {
  public:
   static constexpr int kLanes = L;
   static constexpr bool kHasAlike = has_alike<T, L>;
 
   explicit Spread(const Task& task)
-      : dy_(static_cast<const T*>(task.from)),
-        all_(static_cast<T*>(task.to)),
-        channels_(task.channels),
+      : AtWindow<T>(static_cast<T*>(task.to), task.channels),
+        dy_(static_cast<const T*>(task.from)),
         around_caches_(task.around_caches) {}
-
-  MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
-    dx_ = all_ + walk.plane() * channels_;
-    from_ = i * channels_;
-  }
-  MLX_POOLING_INLINE void next(int64_t step) {
-    dx_ += step;
-    from_ += channels_;
-  }
 
  protected:
   template <typename Bits>
   MLX_POOLING_INLINE void store_share(int64_t to, const Bits& bits) const {
-    store_result(dx_ + to, bits, kAheadBytes, around_caches_);
+    store_result(this->plane_ + to, bits, kAheadBytes, around_caches_);
   }
 
   const T* dy_;
-  int64_t from_ = 0; // from there to the window's
-  T* all_;
-  T* dx_ = nullptr; // the window's plane
-  int64_t channels_;
+
+ private:
   bool around_caches_;
 };
 
@@ -56,7 +44,7 @@ class SpreadToWinners : public Spread<T, L> {
   template <int U, typename Taps>
   MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
     using A = Arithmetic<T>;
-    auto from = this->from_ + c;
+    auto from = this->own_ + c;
     Vec<A, L> share[U];
     Vec<SpreadOffset, L> winner[U];
     for (int u = 0; u < U; ++u) {
@@ -93,7 +81,7 @@ class SpreadToAll : public Spread<T, L> {
 
   template <int U, typename Taps>
   MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
-    auto* dy = this->dy_ + this->from_ + c;
+    auto* dy = this->dy_ + this->own_ + c;
     Vec<Lane, L> share[U];
     for (int u = 0; u < U; ++u) {
       share[u] = sum_of_one<T>(load<L>(dy + u * L) / divisor_);
