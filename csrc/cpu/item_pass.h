@@ -16,7 +16,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // each is replaced by what it makes together with those after it in its block
 // (once that is complete) while `prefix_` collects those before, so that a
 // window is the rest of one block, perhaps whole blocks, and the beginning of
-// another, however large it is.
+// another, however large it is. Which of these no window has is not made.
 template <typename Op>
 class ItemPass {
  public:
@@ -32,6 +32,7 @@ class ItemPass {
       : links_(links),
         to_(to),
         from_(linked(links, to)),
+        made_(links, to),
         tap_unit_(tap_unit),
         item_(item),
         pitch_((item + 2 * kLanes - 1) / kLanes * kLanes),
@@ -125,27 +126,25 @@ class ItemPass {
             slot(link.first + k * links_.step), tap * tap_unit_};
       }
     } else if (link.count > 0) {
-      auto block = links_.block;
+      auto last_block = links_.block_at(i).begin;
       auto taps = (link.tap - link.first) * tap_unit_;
       auto rest = link.first;
-      for (; rest / block < i / block; rest = (rest / block + 1) * block) {
+      for (; rest < last_block; rest = links_.block_at(rest).end) {
         parts_[count_++] = {slot(rest), taps};
       }
-      bool is_prefix = rest % block == 0;
+      bool is_prefix = rest == last_block && rest > 0;
       parts_[count_++] = {is_prefix ? prefix_ : slot(rest), taps};
     }
   }
 
   void collect(int64_t i) {
-    auto block = links_.block;
-    if (i == from_.begin || i % block == 0) {
-      join(slot(i), nullptr, prefix_);
-    } else {
+    const auto block = links_.block_at(i);
+    const auto begin = std::max(from_.begin, block.begin);
+    if (made_.has_prefixes(block)) {
       auto item = slot(i);
-      join(prefix_, &item, prefix_);
+      join(i == begin ? item : prefix_, i == begin ? nullptr : &item, prefix_);
     }
-    if ((i + 1) % block == 0 || i + 1 == links_.other_size) {
-      auto begin = std::max(from_.begin, i / block * block);
+    if (i + 1 == block.end && made_.has_rests(block)) {
       for (auto k = i - 1; k >= begin; --k) {
         auto rest = slot(k + 1);
         join(slot(k), &rest, slot(k));
@@ -168,6 +167,7 @@ class ItemPass {
   const AxisLinks& links_;
   Range to_;
   Range from_;
+  BlockParts made_;
   int64_t tap_unit_;
   int64_t item_;
   int64_t pitch_; // apart enough for vectors that reach past the last element

@@ -57,6 +57,7 @@ void survey(AxisLinks& links) {
   auto period = links.of.period();
   int64_t first = 0;
   int64_t last = 0;
+  std::optional<int64_t> first_end;
   for (int64_t i = 0; i < links.size(); i = links.of.end_of_run(i)) {
     if (i == repeating.begin + 2 * period && i < repeating.end - period) {
       i = repeating.end - period;
@@ -70,6 +71,7 @@ void survey(AxisLinks& links) {
         links.in_order && link.first >= first && links.last(i) >= last;
     first = link.first;
     last = links.last(i);
+    first_end = first_end.value_or(last);
     links.span = std::max(links.span, last - first + 1);
     links.longest = std::max(links.longest, link.count);
     if (first > 0 && first + link.count < links.other_size) {
@@ -81,6 +83,9 @@ void survey(AxisLinks& links) {
   bool in_blocks = links.step == 1 && links.in_order &&
       links.longest > kLongestDirect && shortest >= kShortestBlock;
   links.block = in_blocks ? std::min(shortest, links.longest) : 0;
+  if (in_blocks) {
+    links.block_shift = links.block - 1 - *first_end % links.block;
+  }
   links.parts = links.block > 0 ? links.span / links.block + 2
                                 : links.span / links.step + 1;
 }
@@ -120,6 +125,18 @@ AxisLinks cover_links(const Axis& axis) {
   }
   survey(links);
   return links;
+}
+
+// Those from the first to the last that is linked to anything.
+Range trimmed(const AxisLinks& links, Range of) {
+  auto is_empty = [&](int64_t i) { return links.of[i].count == 0; };
+  while (of.size() > 0 && is_empty(of.begin)) {
+    ++of.begin;
+  }
+  while (of.size() > 0 && is_empty(of.end - 1)) {
+    --of.end;
+  }
+  return of;
 }
 
 } // namespace
@@ -163,13 +180,7 @@ AxisLinks window_links(const Axis& axis) {
 }
 
 Range linked(const AxisLinks& links, Range of) {
-  auto is_empty = [&](int64_t i) { return links.of[i].count == 0; };
-  while (of.size() > 0 && is_empty(of.begin)) {
-    ++of.begin;
-  }
-  while (of.size() > 0 && is_empty(of.end - 1)) {
-    --of.end;
-  }
+  of = trimmed(links, of);
   if (of.size() == 0) {
     return {0, 1};
   }
@@ -182,6 +193,14 @@ Range linked(const AxisLinks& links, Range of) {
     }
   }
   return range;
+}
+
+BlockParts::BlockParts(const AxisLinks& links, Range of) {
+  of = trimmed(links, of);
+  bool is_empty = of.size() == 0;
+  first_end_ = is_empty ? links.other_size : links.last(of.begin);
+  last_begin_ = is_empty ? 0 : links.of[of.end - 1].first;
+  last_end_ = is_empty ? 0 : links.last(of.end - 1);
 }
 
 Links Links::windows(const Geometry& g) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -131,8 +132,10 @@ struct AxisLinks {
   bool some_empty = false;
   bool in_order = true;
   // Where large windows are made up of blocks (see ItemPass), their length;
-  // else 0. A window consists of at most `parts` parts.
+  // else 0. The first begins `block_shift` before position 0, so that it ends
+  // where the first window does. A window consists of at most `parts` parts.
   int64_t block = 0;
+  int64_t block_shift = 0;
   int64_t parts = 0;
 
   int64_t size() const {
@@ -143,6 +146,12 @@ struct AxisLinks {
   // operations for each of the others, not one for each tap.
   bool in_blocks() const {
     return block > 0 && span * size() > 4 * other_size + 3 * size();
+  }
+
+  // The block that others' position i is in, as far as there are positions.
+  MLX_POOLING_INLINE Range block_at(int64_t i) const {
+    auto begin = (i + block_shift) / block * block - block_shift;
+    return {std::max<int64_t>(begin, 0), std::min(begin + block, other_size)};
   }
 
   // Where neighbours have neighbouring links: position o is linked to `kernel`
@@ -174,6 +183,30 @@ struct AxisLinks {
 // All that positions `of` are linked to; never empty, so that there must be a
 // position on the other side.
 Range linked(const AxisLinks& links, Range of);
+
+// Which parts of blocks the windows of some positions are made of.
+class BlockParts {
+ public:
+  BlockParts(const AxisLinks& links, Range of);
+
+  // Whether some windows end in the block and begin with it or before. They all
+  // reach its end if it is the first: that is a rest.
+  MLX_POOLING_INLINE bool has_prefixes(Range block) const {
+    return block.begin > 0 && first_end_ < block.end;
+  }
+
+  // Whether some begin in the block, or go on behind it.
+  MLX_POOLING_INLINE bool has_rests(Range block) const {
+    return block.begin == 0 || last_begin_ > block.begin ||
+        last_end_ >= block.end;
+  }
+
+ private:
+  // Positions that the first window ends with, and the last begins and ends.
+  int64_t first_end_;
+  int64_t last_begin_;
+  int64_t last_end_;
+};
 
 AxisLinks window_links(const Axis& axis);
 

@@ -43,6 +43,7 @@ class RowBlocks {
       : links_(links),
         to_(to),
         from_(linked(links, to)),
+        made_(links, to),
         channels_(channels),
         pitch_(pitch),
         slots_(std::bit_ceil(static_cast<uint64_t>(links.span + links.block))),
@@ -118,11 +119,10 @@ class RowBlocks {
   }
 
   void look_up(int64_t begin, int64_t end) {
-    auto length = links_.block;
     for (auto o = begin; o < end; ++o) {
       const Link link = links_.of[o];
       cuts_.push_back(
-          {link.first, links_.last(o), (link.first / length + 1) * length,
+          {link.first, links_.last(o), links_.block_at(link.first).end,
            link.tap - link.first, link.count == 0});
     }
   }
@@ -164,9 +164,7 @@ class RowBlocks {
     // For the second time, with more to do for each than the first: memory is
     // asked for no faster than it comes.
     MLX_POOLING_INLINE Window<U> tap_again(int64_t i) const {
-      for (int u = 0; u < U; ++u) {
-        ends_.template fetch_cell_ahead<kLanes>(at(i, u), ahead_);
-      }
+      fetch_ahead(i, i + 1);
       if (!keeps_taps_) {
         return tap(i);
       }
@@ -175,6 +173,14 @@ class RowBlocks {
         window.cells[u] = Op::template tap<kLanes>(taps_ + slot(i, u), i);
       }
       return window;
+    }
+
+    MLX_POOLING_INLINE void fetch_ahead(int64_t begin, int64_t end) const {
+      for (auto i = begin; i < end; ++i) {
+        for (int u = 0; u < U; ++u) {
+          ends_.template fetch_cell_ahead<kLanes>(at(i, u), ahead_);
+        }
+      }
     }
 
     // What position i makes together with those after it in its block.
@@ -236,10 +242,11 @@ class RowBlocks {
     const auto last_of_uncut = this->last_of_uncut();
     auto next = to_.begin;
     auto cut = cuts_.begin();
-    for (auto block = from_.begin / length * length; block < from_.end;
-         block += length) {
-      auto begin = std::max(block, from_.begin);
-      auto end = std::min(block + length, from_.end);
+    for (auto next_block = from_.begin; next_block < from_.end;) {
+      const auto block = links_.block_at(next_block);
+      const auto begin = next_block;
+      const auto end = std::min(block.end, from_.end);
+      next_block = end;
       auto joined = strip.new_tap(end - 1);
       strip.keep_rest(joined, end - 1);
       for (auto i = end - 2; i >= begin; --i) {
@@ -248,25 +255,33 @@ class RowBlocks {
         joined = before;
         strip.keep_rest(joined, i);
       }
-      auto prefix = strip.tap_again(begin);
-      for (auto i = begin; i < end; ++i) {
-        if (i > begin) {
-          prefix.join(strip.tap_again(i));
-        }
+      auto prefix = joined; // of all, where no window ends before
+      auto i = end - 1;
+      if (made_.has_prefixes(block)) {
+        prefix = strip.tap_again(begin);
+        i = begin;
+      } else {
+        strip.fetch_ahead(begin, end);
+      }
+      while (true) {
         if (last_of_uncut.contains(i)) {
           auto first = i - length + 1;
           auto window = prefix;
-          if (first != block) {
+          if (first != block.begin) {
             window = strip.rest(first);
             window.join(prefix);
           }
           emit(next++, c, window.moved(row.tap - first));
-          continue;
+        } else {
+          for (; cut != cuts_.end() && cut->last <= i; ++cut) {
+            auto window = window_of(*cut, strip, block.begin, prefix);
+            emit(next++, c, window.moved(row.tap + cut->taps));
+          }
         }
-        for (; cut != cuts_.end() && cut->last <= i; ++cut) {
-          auto window = window_of(*cut, strip, block, prefix);
-          emit(next++, c, window.moved(row.tap + cut->taps));
+        if (++i == end) {
+          break;
         }
+        prefix.join(strip.tap_again(i));
       }
     }
     if constexpr (Op::kWatched) {
@@ -303,6 +318,7 @@ class RowBlocks {
   const AxisLinks& links_;
   Range to_;
   Range from_;
+  BlockParts made_;
   Range channels_;
   int64_t pitch_;
   int64_t slots_;
