@@ -467,7 +467,9 @@ array LpPool::whole_sums(const array& averages) {
 }
 
 array LpPool::lower_power(const array& base) {
-  return exponent_ == 2 ? base : mx::square(base, stream());
+  // Of mx::square, MLX compiles no second derivative that vmap maps along an
+  // axis other than the first.
+  return exponent_ == 2 ? base : mx::multiply(base, base, stream());
 }
 
 // QuantizedAvgPool

@@ -195,6 +195,22 @@ def test_higher_orders(p: float):
         np.testing.assert_allclose(exact(a), exact(e), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("p", [2, 3, 4, 1.5])
+def test_compiled_second_derivatives_mapped_along_any_axis(p: float):
+    x = mx.random.uniform(0.5, 2, (2, 12, 3), key=mx.random.key(0))
+    t = mx.random.normal(x.shape, key=mx.random.key(1))
+
+    def second(x: mx.array) -> mx.array:
+        return jvp(lambda x: jvp(lambda x: lp_op(1)(x * x, p, 3), x, t), x, t)
+
+    for axis in range(4):
+        mapped = mx.vmap(second, in_axes=axis, out_axes=axis)
+        several = mx.stack([x, x + 1], axis)
+        expected = mx.stack([second(x), second(x + 1)], axis)
+        for f in (mapped, mx.compile(mapped)):
+            np.testing.assert_allclose(exact(f(several)), exact(expected), rtol=1e-4)
+
+
 # What PyTorch's definition does at the edges
 
 
