@@ -12,6 +12,7 @@
 #if defined(__APPLE__)
 #include <dispatch/dispatch.h>
 #else
+#include <unistd.h>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -19,7 +20,6 @@
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 #endif
 
 namespace mlx_pooling::cpu {
@@ -126,15 +126,12 @@ class Apart {
     if (CPU_COUNT(&cpus) == 0 || CPU_EQUAL(&cpus, &kept_to_)) {
       return;
     }
-    // A fork has no such thread.
-    if (getpid() == process_ &&
-        pthread_setaffinity_np(thread, sizeof(cpus), &cpus) == 0) {
+    if (pthread_setaffinity_np(thread, sizeof(cpus), &cpus) == 0) {
       kept_to_ = cpus;
     }
   }
 
  private:
-  const pid_t process_ = getpid();
   cpu_set_t kept_to_{};
 };
 
@@ -165,6 +162,9 @@ class Helpers {
   }
 
   void share(const std::shared_ptr<Chunks>& chunks, int64_t helpers) {
+    if (getpid() != process_) {
+      return; // a fork has no such threads
+    }
     helpers = std::min(helpers, threads_);
     {
       std::lock_guard lock(mutex_);
@@ -198,6 +198,7 @@ class Helpers {
     }
   }
 
+  const pid_t process_ = getpid();
   int64_t threads_ = 0;
   std::thread::native_handle_type last_{};
   Apart apart_;
