@@ -1,5 +1,6 @@
 #include "checks.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "error.h"
@@ -12,7 +13,8 @@ namespace {
 
 void check_bytes(
     const mx::Shape& shape, mx::Dtype dtype, const Window& window) {
-  int64_t bytes = mx::size_of(dtype);
+  // Averages of integers are float32; offsets and indices up to uint32.
+  int64_t bytes = std::max<int64_t>(mx::size_of(dtype), sizeof(float));
   for (auto size : shape) {
     if (__builtin_mul_overflow(bytes, int64_t{size}, &bytes)) {
       fail(
@@ -41,10 +43,15 @@ mx::Shape checked_unpooled_shape(const Window& window, const mx::array& x) {
 void check_offsets(const mx::Shape& x_shape, const Window& window) {
   if (Geometry(window, x_shape).taps() >=
       std::numeric_limits<uint32_t>::max()) {
+    auto too_many =
+        "too many taps to number them, which indices and gradients need: ";
+    if (window.kind == Window::Kind::adaptive) {
+      fail(
+          window.name, "windows have ", too_many, "shape ",
+          tuple_string(x_shape), ".");
+    }
     fail(
-        window.name,
-        "'kernel_size' has too many taps to number them, which "
-        "indices and gradients need: ",
+        window.name, "'kernel_size' has ", too_many,
         tuple_string(window.kernel_size), ".");
   }
 }

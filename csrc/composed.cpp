@@ -261,7 +261,7 @@ array pick(
 
 // Which position of x each of a plane of `places` takes its value from: the
 // first that names it in `positions`, (batch, positions, C); else all ones.
-array unpool_sources(const array& positions, int places, mx::Stream s) {
+array unpool_sources(const array& positions, int64_t places, mx::Stream s) {
   auto batch = positions.shape(0);
   auto channels = positions.shape(2);
   auto along = [&](int axis) {
@@ -272,8 +272,7 @@ array unpool_sources(const array& positions, int places, mx::Stream s) {
   };
   // One more place collects what lies outside.
   auto place = mx::minimum(positions, array(uint32_t(places)), s);
-  auto plane =
-      mx::add(mx::multiply(along(0), array(int64_t{places} + 1), s), place, s);
+  auto plane = mx::add(mx::multiply(along(0), array(places + 1), s), place, s);
   auto target =
       mx::add(mx::multiply(plane, array(int64_t{channels}), s), along(2), s);
   auto number = mx::broadcast_to(
@@ -284,8 +283,8 @@ array unpool_sources(const array& positions, int places, mx::Stream s) {
       mx::full(mx::Shape(1, mx::safe_cast(places_of_all)), none, mx::uint32, s),
       mx::flatten(target, s), mx::reshape(number, {-1, 1}, s), 0, s);
   return mx::slice(
-      mx::reshape(sources, {batch, places + 1, channels}, s), {0, 0, 0},
-      {batch, places, channels}, s);
+      mx::reshape(sources, {batch, mx::safe_cast(places + 1), channels}, s),
+      {0, 0, 0}, {batch, mx::safe_cast(places), channels}, s);
 }
 
 // Zeros of a shape, out of x, which has no element: a graph without x could be
@@ -333,9 +332,10 @@ array composed_max_unpool(
   auto plane = [&](const mx::Shape& shape) {
     auto channels = shape.end() - 1;
     return std::accumulate(
-        channels - window.spatial_axes(), channels, 1, std::multiplies<>());
+        channels - window.spatial_axes(), channels, int64_t{1},
+        std::multiplies<>());
   };
-  mx::Shape planes{-1, plane(x.shape()), x.shape(-1)};
+  mx::Shape planes{-1, mx::safe_cast(plane(x.shape())), x.shape(-1)};
   auto sources =
       unpool_sources(mx::reshape(positions, planes, s), plane(y_shape), s);
   auto from = mx::reshape(x, planes, s);

@@ -502,6 +502,9 @@ def test_planes_too_large_for_indices():
     with pytest.raises(ValueError, match=r"^\[adaptive_max_pool2d\] "):
         adaptive_op("max", 2)(x, 1, return_indices=True)
     assert adaptive_op("max", 2)(x, 1).shape == (1, 1, 1, 1)  # made, never evaluated
+    few = mx.broadcast_to(mx.zeros((1, 1, 1, 1)), (1, 2**16, 2**16, 1))
+    with pytest.raises(ValueError, match="windows have too many taps"):
+        mx.grad(lambda x: adaptive_op("max", 2)(x, 1).sum())(few)
 
 
 # Empty arrays

@@ -472,6 +472,16 @@ def test_huge_kernels_on_every_axis(ndim: int):
         assert str(raised.value).startswith(name("Max", ndim))
 
 
+@KINDS
+def test_results_of_more_bytes_than_can_be_counted(kind: str):
+    """Indices and averages have more each than an element of x."""
+    options = {"return_indices": True} if kind == "Max" else {}
+    x = mx.zeros((1, 1, 1, 4), mx.int8)
+    padding = ((0, 2**30 - 1), (0, 2**30 - 1))
+    with pytest.raises(ValueError, match="too large to index"):
+        op(kind, 2)(x, 1, 1, padding, **options)
+
+
 def test_a_kernel_wider_than_a_long_line_of_channels():
     """A plane of one position and very many channels, and the reverse."""
     x = mx.arange(100_000, dtype=mx.float32)
