@@ -86,6 +86,12 @@ def test_environment_variables(variable: str, value: str):
     assert settings_with(variable, value)[variable] == value
 
 
+@pytest.mark.parametrize("value", ["", "many"])
+def test_a_size_that_is_no_number_is_the_default(value: str):
+    default = settings_with("NUM_THREADS", "1")["CACHE_BYTES"]
+    assert settings_with("CACHE_BYTES", value)["CACHE_BYTES"] == default
+
+
 @pytest.mark.parametrize("value", ["", "0", "-3", "many"])
 def test_a_number_of_threads_that_is_none_is_the_default(value: str):
     default = settings_with("CACHE_BYTES", "0")["NUM_THREADS"]
@@ -124,6 +130,31 @@ print(sum(len(cpus) == 1 for cpus in both), set.union(*both) == {first, second})
 """
     shown = run_alone(code, MLX_POOLING_NUM_THREADS="2")
     assert shown.split() == ["1", "1", "1", "True"]
+
+
+@ON_LINUX
+def test_a_fork_has_no_threads_and_collects_no_work_for_them():
+    code = """
+import os
+import mlx.core as mx
+import mlx_pooling as mp
+def pages():
+    return int(open("/proc/self/statm").read().split()[1])
+def pool(times):
+    for _ in range(times):
+        mx.eval(mp.max_pool2d(x, 3, 2))  # at once, in this thread
+mx.set_default_device(mx.cpu)
+x = mx.random.normal((1, 33, 65, 64))
+pool(9)
+if os.fork() == 0:
+    pool(99)
+    before = pages()
+    pool(9999)
+    print(pages() - before, flush=True)
+    os._exit(0)
+os.wait()
+"""
+    assert int(run_alone(code, MLX_POOLING_NUM_THREADS="2")) < 100
 
 
 # Memory that the process may still ask for, in MB.

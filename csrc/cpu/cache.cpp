@@ -55,13 +55,15 @@ int64_t system_bytes() {
   }
   // Each is named by the CPUs that share it.
   std::set<std::string> caches;
-  for (int cpu = 0;; ++cpu) {
-    auto cache = cpus / ("cpu" + std::to_string(cpu)) / last;
-    auto shared_by = read<std::string>(cache / "shared_cpu_list");
-    if (shared_by.empty()) {
+  for (int number = 0;; ++number) {
+    auto cpu = cpus / ("cpu" + std::to_string(number));
+    if (!fs::exists(cpu)) {
       break;
     }
-    caches.insert(shared_by);
+    auto shared_by = read<std::string>(cpu / last / "shared_cpu_list");
+    if (!shared_by.empty()) { // not of one that is switched off
+      caches.insert(shared_by);
+    }
   }
   auto kilobytes = read<int64_t>(cpus / "cpu0" / last / "size");
   return static_cast<int64_t>(caches.size()) * kilobytes * 1024;
@@ -72,7 +74,11 @@ int64_t system_bytes() {
 int64_t most_cached_bytes() {
   static const int64_t bytes = [] {
     if (const char* given = std::getenv("MLX_POOLING_CACHE_BYTES")) {
-      return static_cast<int64_t>(std::atoll(given));
+      char* end;
+      auto number = static_cast<int64_t>(std::strtoll(given, &end, 10));
+      if (end != given) {
+        return number;
+      }
     }
     // What is computed next shares them, as do other programs.
     return stores_well_around_caches() ? system_bytes() / 2 : 0;

@@ -5,7 +5,8 @@
 namespace mlx_pooling::cpu {
 
 // More bytes are taken to be in no cache; 0: none are. The last-level caches
-// together, halved, or MLX_POOLING_CACHE_BYTES.
+// together, halved, where stores around them are fast, or
+// MLX_POOLING_CACHE_BYTES.
 int64_t most_cached_bytes();
 
 // Whether so many bytes are more than that.
