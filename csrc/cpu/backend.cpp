@@ -1,5 +1,6 @@
 #include "backend.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "cpu/allocate.h"
@@ -43,8 +44,8 @@ int64_t lane_bytes(const array& a) {
 
 // Whether elements have code for windows that are alike.
 bool has_alike(const array& a) {
-  return a.dtype() == mx::float32 || a.dtype() == mx::float16 ||
-      a.dtype() == mx::bfloat16;
+  return lane_bytes(a) == sizeof(float) &&
+      mx::issubdtype(a.dtype(), mx::inexact);
 }
 
 // One a method; null for those that do not suit the operation.
@@ -197,10 +198,11 @@ void spread(
 // to as much of what it is computed from, if a position's channels make up
 // whole lines, since parts of one are slow.
 bool goes_around_caches(const array& from, const array& to, int64_t channels) {
-  constexpr size_t kLine = 64;
+  constexpr int64_t kLine = 64;
+  auto element = to.dtype() == mx::complex64 ? sizeof(float) : to.itemsize();
   auto bytes = to.nbytes() + std::min(from.nbytes(), to.nbytes());
   return cpu::outgrows_caches(static_cast<int64_t>(bytes)) &&
-      channels * to.itemsize() % kLine == 0;
+      channels * element % kLine == 0;
 }
 
 cpu::Task
@@ -250,7 +252,8 @@ class CpuBackend : public Backend {
           offsets_data, std::nullopt};
       auto& kernels = cpu::kernels();
       reduce(
-          max, g, lane_bytes(x), has_alike(x),
+          max, g, lane_bytes(x),
+          has_alike(x) && offsets_dtype == mx::uint8.val(),
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
           x.nbytes() + y.nbytes(),
           {.walk = kernels.max_pool,
@@ -278,7 +281,7 @@ class CpuBackend : public Backend {
               offsets.dtype().val(), offsets.data<void>(), std::nullopt};
           auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
           auto& kernels = cpu::kernels();
-          auto choice = method_of_scatter(
+          auto choice = cpu::method_of_scatter(
               max.links, g, lane_bytes(dy), offsets.itemsize());
           switch (choice.method) {
             case cpu::Method::spread:
@@ -393,8 +396,8 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
-      auto choice =
-          method_of_spreading(avg.links, g, lane, cpu::Reduction::gradient);
+      auto choice = cpu::method_of_spreading(
+          avg.links, g, lane, cpu::Reduction::gradient);
       if (choice && choice->method == cpu::Method::fill) {
         return run(avg, g.inputs(), bytes, kernels.avg_pool_fill);
       }
