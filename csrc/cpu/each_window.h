@@ -15,14 +15,13 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Whether there is code for windows that are alike: not of rarer elements, nor
 // for vectors that hold few of them.
-#if defined(__AVX2__)
-inline constexpr bool kHasAlike = true;
-#else
-inline constexpr bool kHasAlike = false;
-#endif
 template <typename T, int L>
 inline constexpr bool has_alike =
-    kHasAlike && std::is_same_v<Arithmetic<T>, float> && L == kFullLanes<float>;
+#if defined(__AVX2__)
+    std::is_same_v<Arithmetic<T>, float> && L == kFullLanes<float>;
+#else
+    false;
+#endif
 
 // At a window: where its plane is on the other side, of elements T there, and
 // how many elements lie before its own on this side.

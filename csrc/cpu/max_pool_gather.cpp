@@ -24,7 +24,7 @@ int64_t start(const AxisLinks& axis, int64_t o) {
 // batch element n, with the flat position of the first tap, which may lie
 // before the plane.
 template <typename Visit>
-void for_each_window(
+void for_each_start(
     const MaxTask& task, int64_t begin, int64_t end, Visit visit) {
   auto& [depth, height, width] = task.links.axes;
   for (auto i = begin; i < end;) {
@@ -102,7 +102,7 @@ void indices_of(const MaxTask& task, int64_t begin, int64_t end) {
   const auto* offsets = static_cast<const Offset*>(task.offsets);
   auto* indices = static_cast<uint32_t*>(task.to);
   const TapPositions<Offset> positions(task.links);
-  for_each_window(
+  for_each_start(
       task, begin, end,
       [&](int64_t i, int64_t, int64_t start) MLX_POOLING_LAMBDA {
         for_each_lane<kLanes>(
@@ -127,7 +127,7 @@ void for_each_winner(
   const auto plane = task.links.other_plane();
   const auto* offsets = static_cast<const Offset*>(task.offsets);
   const TapPositions<Offset> positions(task.links);
-  for_each_window(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
+  for_each_start(task, begin, end, [&](int64_t i, int64_t n, int64_t start) {
     auto first = n * plane + start;
     for (int64_t c = 0; c < channels; ++c) {
       auto at = i * channels + c;

@@ -6,7 +6,7 @@
 namespace mlx_pooling::cpu {
 
 // Buffers of the calling thread, which keeps them for the next one who asks. A
-// Scratch hands each out once.
+// Scratch hands each out once: there must be one at a time on a thread.
 class Scratch {
  public:
   template <typename T>

@@ -39,7 +39,7 @@ enum class Constant : uint8_t {
   from_slices,
 };
 
-inline constexpr int kConstants = 25;
+inline constexpr int kConstants = static_cast<int>(Constant::from_slices) + 1;
 
 inline constexpr bool is_bool(int constant) {
   return constant >= static_cast<int>(Constant::clip_rows);

@@ -268,8 +268,8 @@ void set_divisor(Launch& launch, const Geometry& g) {
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
     auto& axis = g.axes[i];
     divisor *= g.divisor(i, 0);
-    // Windows count fewer taps only where they leave the input, which those at
-    // both ends do first.
+    // Windows count fewer taps only where they leave the input, or where they
+    // are adaptive: those at both ends do first.
     uniform = uniform &&
         (g.divisor_override != 0 ||
          (g.divisor(i, 0) == axis.kernel &&

@@ -226,6 +226,15 @@ def check_flag(name: str, argument: str, value: object) -> bool:
     return value
 
 
+def check_array(name: str, argument: str, value: object) -> None:
+    """Raise TypeError for what is no array."""
+    if not isinstance(value, mx.array):
+        raise TypeError(
+            f"[{name}] '{argument}' must be an mlx.core.array but got "
+            f"{type(value).__name__}."
+        )
+
+
 def check_stream(name: str, stream: object) -> None:
     """Raise TypeError for what MLX's operations do not take as a stream."""
     kinds = (mx.Stream, mx.ThreadLocalStream, mx.Device, mx.DeviceType)

@@ -8,7 +8,7 @@ from functools import partial
 import mlx.core as mx
 
 from . import _ext
-from ._arguments import Stream, check_stream
+from ._arguments import Stream, check_array, check_stream
 
 
 def lp_pool(
@@ -35,10 +35,7 @@ def lp_pool(
 
 
 def _check(x: object, name: str) -> None:
-    if not isinstance(x, mx.array):
-        raise TypeError(
-            f"[{name}] 'x' must be an mlx.core.array but got {type(x).__name__}."
-        )
+    check_array(name, "x", x)
     if mx.issubdtype(x.dtype, mx.complexfloating):
         raise ValueError(f"[{name}] the norm of complex numbers is not defined.")
 

@@ -16,6 +16,7 @@ from ._arguments import (
     Padding,
     Stream,
     _integer,
+    check_array,
     check_stream,
     make_window,
 )
@@ -54,7 +55,7 @@ class QuantizedArray:
 
     def __init__(self, values: mx.array, scale: float, zero_point: int) -> None:
         name = "QuantizedArray"
-        _check_array(name, "values", values)
+        check_array(name, "values", values)
         _check_dtype(name, "values", values.dtype)
         # MLX would differentiate integers as what they were rounded from.
         self._values = mx.stop_gradient(values)
@@ -153,7 +154,7 @@ def quantize_per_tensor(
         array([-1, 1, 2, 2, 127], dtype=int8)
     """
     name = "quantize_per_tensor"
-    _check_array(name, "x", x)
+    check_array(name, "x", x)
     if x.dtype not in (mx.float16, mx.bfloat16, mx.float32):
         raise ValueError(
             f"[{name}] 'x' must be float16, bfloat16 or float32 but got "
@@ -384,8 +385,8 @@ def quantized_avg_pool1d(
     float32. Scale and zero point stay. Definition:
     ``torch.nn.functional.avg_pool1d`` of a quantized tensor, on channels-last
     arrays. Of PyTorch's kernels, QNNPACK's and the channels that another fills
-    AVX vectors with add the zero point after rounding instead: where it is odd,
-    they take ties the other way.
+    AVX vectors with add the zero point after rounding instead: ties may go the
+    other way.
 
     Args:
         input (QuantizedArray): Shape ``(N, L, C)`` or ``(L, C)``.
@@ -454,8 +455,8 @@ def quantized_avg_pool2d(
     float32. Scale and zero point stay. Definition:
     ``torch.nn.functional.avg_pool2d`` of a quantized tensor, on channels-last
     arrays. Of PyTorch's kernels, QNNPACK's and the channels that another fills
-    AVX vectors with add the zero point after rounding instead: where it is odd,
-    they take ties the other way.
+    AVX vectors with add the zero point after rounding instead: ties may go the
+    other way.
 
     Args:
         input (QuantizedArray): Shape ``(N, H, W, C)`` or ``(H, W, C)``.
@@ -525,8 +526,8 @@ def quantized_avg_pool3d(
     float32. Scale and zero point stay. Definition:
     ``torch.nn.functional.avg_pool3d`` of a quantized tensor, on channels-last
     arrays. Of PyTorch's kernels, QNNPACK's and the channels that another fills
-    AVX vectors with add the zero point after rounding instead: where it is odd,
-    they take ties the other way.
+    AVX vectors with add the zero point after rounding instead: ties may go the
+    other way.
 
     Args:
         input (QuantizedArray): Shape ``(N, D, H, W, C)`` or ``(D, H, W, C)``.
@@ -692,14 +693,6 @@ def _float32(value: float) -> float:
 
 def _stride(stride: IntOrInts | None) -> IntOrInts | None:
     return None if isinstance(stride, (list, tuple)) and not stride else stride
-
-
-def _check_array(name: str, argument: str, value: object) -> None:
-    if not isinstance(value, mx.array):
-        raise TypeError(
-            f"[{name}] '{argument}' must be an mlx.core.array but got "
-            f"{type(value).__name__}."
-        )
 
 
 def _check_input(window: Window, input: object) -> None:
