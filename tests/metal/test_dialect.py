@@ -542,8 +542,10 @@ def host_constants() -> list[tuple[str, str, int]]:
     header = without_comments((PROJECT / "csrc" / "metal" / "launch.h").read_text())
     body = re.search(r"enum class Constant : uint8_t \{(.*?)\};", header, re.S)
     names = re.findall(r"\w+", body.group(1))
-    assert int(re.search(r"kConstants = (\d+)", header).group(1)) == len(names)
-    first_bool = re.search(r"static_cast<int>\(Constant::(\w+)\)", header).group(1)
+    constant = r"static_cast<int>\(Constant::(\w+)\)"
+    last = re.search(rf"kConstants = {constant} \+ 1;", header).group(1)
+    assert last == names[-1]
+    first_bool = re.search(rf"constant >= {constant};", header).group(1)
     kinds = ["int"] * names.index(first_bool)
     kinds += ["bool"] * (len(names) - len(kinds))
     return list(zip(kinds, names, range(len(names)), strict=True))
