@@ -132,7 +132,7 @@ struct AxisLinks {
   bool some_empty = false;
   bool in_order = true;
   // Where large windows are made up of blocks (see ItemPass), their length;
-  // else 0. The first begins `block_shift` before position 0, so that it ends
+  // else 0. The first begins `block_shift` before position 0, so that one ends
   // where the first window does. A window consists of at most `parts` parts.
   int64_t block = 0;
   int64_t block_shift = 0;
