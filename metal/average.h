@@ -61,23 +61,20 @@ inline float window_divisor(constant PoolParams& p, float counted) {
   return root > 1 ? counted / p.divisor : counted;
 }
 
-// Metal has none. This is that of csrc/cpu/roots.h: Newton's, from a number
-// with a third of the exponent. As of a power, NaN of what is negative.
+// Metal has none. This is that of csrc/cpu/roots.h, less subnormal numbers,
+// which GPUs take for zeros: Newton's, from a number with a third of the
+// exponent. As of a power, NaN of what is negative.
 inline float cube_root(float cube) {
   const float third = 1.0f / 3.0f;
   const int two_thirds_of_bias = 709958653; // less half the mantissa's error
-  // Subnormal numbers have no exponent to take a third of, where they count.
-  const bool is_small = cube < 1.17549435e-38f;
-  const float normal = is_small ? cube * 16777216.0f : cube;
   float near = as_type<float>(
-      int(float(as_type<int>(normal)) * third) + two_thirds_of_bias);
+      int(float(as_type<int>(cube)) * third) + two_thirds_of_bias);
   MLX_POOLING_UNROLL
   for (int i = 0; i < 3; ++i) {
-    near += (normal / (near * near) - near) * third;
+    near += (cube / (near * near) - near) * third;
   }
-  const float result = is_small ? near * 0.00390625f : near;
-  const bool is_regular = normal > 0.0f && cube < INFINITY;
-  return is_regular ? result : cube < 0.0f ? NAN : cube;
+  const bool is_regular = cube > 0.0f && cube < INFINITY;
+  return is_regular ? near : cube < 0.0f ? NAN : cube;
 }
 
 template <typename To>
