@@ -34,12 +34,15 @@ void run(const T& task, int64_t count, int64_t bytes, Kernel<T> kernel) {
   });
 }
 
-// Bytes of an element as it is computed: half types as float32, complex64 as
-// two of these.
+// Bytes of an element, of which complex64 has two.
+int64_t element_bytes(const array& a) {
+  return a.dtype() == mx::complex64 ? sizeof(float) : a.itemsize();
+}
+
+// The same as it is computed: half types as float32.
 int64_t lane_bytes(const array& a) {
-  bool as_float = a.dtype() == mx::float16 || a.dtype() == mx::bfloat16 ||
-      a.dtype() == mx::complex64;
-  return as_float ? sizeof(float) : a.itemsize();
+  bool is_half = a.dtype() == mx::float16 || a.dtype() == mx::bfloat16;
+  return is_half ? sizeof(float) : element_bytes(a);
 }
 
 // Whether elements have code for windows that are alike.
@@ -199,10 +202,9 @@ void spread(
 // whole lines, since parts of one are slow.
 bool goes_around_caches(const array& from, const array& to, int64_t channels) {
   constexpr int64_t kLine = 64;
-  auto element = to.dtype() == mx::complex64 ? sizeof(float) : to.itemsize();
   auto bytes = to.nbytes() + std::min(from.nbytes(), to.nbytes());
   return cpu::outgrows_caches(static_cast<int64_t>(bytes)) &&
-      channels * element % kLine == 0;
+      channels * element_bytes(to) % kLine == 0;
 }
 
 cpu::Task

@@ -142,7 +142,11 @@ class ItemPass {
     const auto begin = std::max(from_.begin, block.begin);
     if (made_.has_prefixes(block)) {
       auto item = slot(i);
-      join(i == begin ? item : prefix_, i == begin ? nullptr : &item, prefix_);
+      if (i == begin) {
+        join(item, nullptr, prefix_);
+      } else {
+        join(prefix_, &item, prefix_);
+      }
     }
     if (i + 1 == block.end && made_.has_rests(block)) {
       for (auto k = i - 1; k >= begin; --k) {

@@ -242,11 +242,9 @@ class RowBlocks {
     const auto last_of_uncut = this->last_of_uncut();
     auto next = to_.begin;
     auto cut = cuts_.begin();
-    for (auto next_block = from_.begin; next_block < from_.end;) {
-      const auto block = links_.block_at(next_block);
-      const auto begin = next_block;
-      const auto end = std::min(block.end, from_.end);
-      next_block = end;
+    for (int64_t begin = from_.begin, end; begin < from_.end; begin = end) {
+      const auto block = links_.block_at(begin);
+      end = std::min(block.end, from_.end);
       auto joined = strip.new_tap(end - 1);
       strip.keep_rest(joined, end - 1);
       for (auto i = end - 2; i >= begin; --i) {
