@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -29,25 +30,59 @@ void clear_around_caches(char* begin, char* end) {
   std::memset(begin, 0, end - begin);
 }
 
-int64_t linked_positions(const AxisLinks& axis) {
-  if (!axis.some_empty) {
-    return axis.size();
+// Positions of an axis that have no links, of which most repeat.
+class Unlinked {
+ public:
+  explicit Unlinked(const AxisLinks& axis)
+      : axis_(axis), even_(axis.of.repeating()), period_(axis.of.period()) {
+    auto first = std::min(even_.begin + period_, even_.end);
+    look_up({even_.begin, first}, [&](Range range) {
+      of_period_.push_back(range);
+    });
   }
-  int64_t count = 0;
-  for (int64_t i = 0; i < axis.size(); ++i) {
-    count += axis.of[i].count > 0 ? 1 : 0;
-  }
-  return count;
-}
 
-void clear_unlinked_columns(
-    const AxisLinks& width, int64_t position_bytes, char* row) {
-  for (int64_t w = 0; w < width.size(); ++w) {
-    if (width.of[w].count == 0) {
-      std::memset(row + w * position_bytes, 0, position_bytes);
+  // Calls visit(range) for all of them.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    look_up({0, even_.begin}, visit);
+    auto periods = of_period_.empty() ? 0 : ceil_div(even_.size(), period_);
+    for (int64_t n = 0; n < periods; ++n) {
+      for (auto [begin, end] : of_period_) {
+        auto moved = begin + n * period_;
+        if (moved < even_.end) {
+          visit(Range{moved, std::min(end + n * period_, even_.end)});
+        }
+      }
+    }
+    look_up({even_.end, axis_.size()}, visit);
+  }
+
+  int64_t count() const {
+    int64_t count = 0;
+    for_each([&](Range range) { count += range.size(); });
+    return count;
+  }
+
+ private:
+  template <typename Visit>
+  void look_up(Range among, Visit visit) const {
+    if (!axis_.some_empty) {
+      return;
+    }
+    for (auto i = among.begin; i < among.end;) {
+      auto next = std::min(axis_.of.end_of_run(i), among.end);
+      if (axis_.of[i].count == 0) {
+        visit(Range{i, next});
+      }
+      i = next;
     }
   }
-}
+
+  const AxisLinks& axis_;
+  Range even_;
+  int64_t period_;
+  std::vector<Range> of_period_;
+};
 
 } // namespace
 
@@ -66,25 +101,30 @@ void clear(void* to, int64_t bytes, bool around_caches) {
 void clear_unlinked(
     const Links& links, int64_t batch, int64_t position_bytes, void* to) {
   auto& [depth, height, width] = links.axes;
-  auto positions = depth.size() * height.size() * width.size();
-  auto unlinked = positions -
-      linked_positions(depth) * linked_positions(height) *
-          linked_positions(width);
-  if (unlinked == 0) {
+  const Unlinked columns(width);
+  auto linked = (depth.size() - Unlinked(depth).count()) *
+      (height.size() - Unlinked(height).count()) *
+      (width.size() - columns.count());
+  auto rows = depth.size() * height.size();
+  auto cleared = rows * width.size() - linked;
+  if (cleared == 0) {
     return;
   }
-  auto rows = batch * depth.size() * height.size();
-  auto row_bytes = width.size() * position_bytes;
-  auto bytes = batch * unlinked * position_bytes;
-  parallel_for(rows, bytes, [&](int64_t begin, int64_t end) {
+  auto bytes = batch * cleared * position_bytes;
+  parallel_for(batch * rows, bytes, [&](int64_t begin, int64_t end) {
     for (auto row = begin; row < end; ++row) {
-      auto* cells = static_cast<char*>(to) + row * row_bytes;
+      auto clear = [&](Range range) {
+        auto first = row * width.size() + range.begin;
+        std::memset(
+            static_cast<char*>(to) + first * position_bytes, 0,
+            range.size() * position_bytes);
+      };
       auto h = row % height.size();
       auto d = row / height.size() % depth.size();
       if (depth.of[d].count == 0 || height.of[h].count == 0) {
-        std::memset(cells, 0, row_bytes);
-      } else if (width.some_empty) {
-        clear_unlinked_columns(width, position_bytes, cells);
+        clear({0, width.size()});
+      } else {
+        columns.for_each(clear);
       }
     }
   });
