@@ -88,6 +88,10 @@ WINDOWS = {
     "1-d 2/3 dilated": ((65,), 2, 3, 1, 2),
     "1-d 2/2 dilated": ((70,), 2, 2, 2, 3),
     "2-d 2/2": ((8, 70), 2, 2, 0, 1),
+    "2-d 2/2 in short rows": ((8, 28), 2, 2, 0, 1),
+    "2-d 2/2 in short rows, some in no window": ((9, 29), 2, 2, 0, 1),
+    "2-d 2/3 in short rows, padded": ((17, 24), 2, 3, (1, 0), 1),
+    "2-d 2/3 in long rows": ((5, 601), 2, 3, 0, 1),
     "2-d 2/2, lopsided": ((9, 51), 2, 2, ((1, 0), (0, 1)), 1),
     "2-d 3/2": ((9, 68), 3, 2, 1, 1),
     "2-d 3/2, some in no window": ((10, 8), 3, 2, 0, 1),
@@ -110,6 +114,7 @@ WINDOWS = {
     "2-d 3x9/3x19, one axis dilated": ((9, 60), (3, 9), (3, 19), 0, (1, 2)),
     "3-d 2x3x18/9": ((4, 5, 40), (2, 3, 18), (2, 2, 9), (1, 0, 7), 1),
     "3-d 2/2": ((4, 6, 38), 2, 2, 0, 1),
+    "3-d 2/2 in short rows": ((4, 6, 28), 2, 2, 0, 1),
     "3-d 3/2": ((5, 6, 9), 3, 2, 1, 1),
 }
 EACH_WINDOW = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)

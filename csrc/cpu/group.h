@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "cpu/kernels.h"
@@ -76,13 +77,14 @@ MLX_POOLING_INLINE void store_first(T* to, const Bits& bits, int64_t count) {
   std::copy_n(some, count, to);
 }
 
-// Stores no more than the first `count` elements, unless all may be
-// overwritten.
-template <bool kExact, int L, typename T>
-MLX_POOLING_INLINE void
-store_wide(T* to, Vec<Wide<T>, L> value, int64_t count, bool all) {
+template <int L>
+using AllOf = std::integral_constant<int64_t, L>;
+
+// Stores the first `count` elements.
+template <bool kExact, int L, typename T, typename Count>
+MLX_POOLING_INLINE void store_wide(T* to, Vec<Wide<T>, L> value, Count count) {
   auto bits = stored_wide<kExact, T, L>(value);
-  if (all || count >= L) {
+  if constexpr (std::is_same_v<Count, AllOf<L>>) {
     std::memcpy(to, &bits, sizeof(bits));
   } else {
     store_first<L>(to, bits, count);
@@ -102,13 +104,47 @@ uintptr_t rows_ahead_bytes(const Task& task) {
   return 0 < bytes && bytes <= kMost ? ceil_div(kLeast, bytes) * bytes : kLeast;
 }
 
-// Neighbouring groups of `windows` each, of which more than one only where none
-// is cut off; the walk is at the first of them, which is number i.
+// Groups of `windows` each that follow each other in a row, or row by row where
+// each is a whole one; of more than one, none is cut off. The walk is at the
+// first of them, which is number i.
 struct GroupRun {
   const Walk& walk;
   int64_t i;
   int64_t windows;
   int64_t groups;
+  int64_t next; // positions of the input from one group to the next
+};
+
+// Rows of windows that none of the input's ends cut off: what they read lies as
+// far apart each.
+class EvenRows {
+ public:
+  explicit EvenRows(const Links& links) {
+    auto& [depth, height, width] = links.axes;
+    even_ = height.of.repeating();
+    next_ = height.of.step() * width.other_size;
+    auto tiled = height.of.step() * height.size();
+    bool is_plane = depth.size() == 1 && depth.other_size == 1;
+    goes_on_ =
+        is_plane && even_.size() == height.size() && tiled == height.other_size;
+  }
+
+  // How many there are from the walk's on.
+  int64_t from(const Walk& walk) const {
+    if (goes_on_) { // in the next sample
+      return std::numeric_limits<int64_t>::max();
+    }
+    return even_.contains(walk.h()) ? even_.end - walk.h() : 1;
+  }
+
+  int64_t next() const {
+    return next_;
+  }
+
+ private:
+  Range even_;
+  int64_t next_;
+  bool goes_on_;
 };
 
 // Calls visit(run) for runs that make up [begin, end), of at most so many
@@ -117,14 +153,21 @@ template <int64_t kMost, typename Visit>
 MLX_POOLING_INLINE void
 for_each_run(const Task& task, int64_t begin, int64_t end, Visit visit) {
   const auto side = task.side_by_side;
+  const EvenRows rows(task.links);
+  const auto row = task.links.axes[2].size();
   Walk walk(task.links, begin);
   for (auto i = begin; i < end;) {
     int64_t windows = 1;
     int64_t groups = 1;
+    auto next = side.stride;
     if (side.uncut.contains(walk.w())) {
       auto left = std::min(side.uncut.end - walk.w(), end - i);
       windows = std::min(side.windows, left);
-      if (kMost > 1 && left >= 2 * windows) {
+      next *= windows;
+      if (windows == row) {
+        groups = std::min({rows.from(walk), (end - i) / row, kMost});
+        next = rows.next();
+      } else if (left >= 2 * windows) {
         groups = std::min(left / windows, kMost);
       }
       // Full groups are faster, even if they repeat what the last one did.
@@ -135,21 +178,12 @@ for_each_run(const Task& task, int64_t begin, int64_t end, Visit visit) {
         windows += missing;
       }
     }
-    visit(GroupRun{walk, i, windows, groups});
+    visit(GroupRun{walk, i, windows, groups, next});
     i += groups * windows;
-    walk.skip(groups * windows);
+    for (int64_t g = 0; g < groups; ++g) {
+      walk.skip(windows);
+    }
   }
-}
-
-// Calls visit(walk, i, count) for each of their groups: `count` windows from i
-// on.
-template <typename Visit>
-MLX_POOLING_INLINE void
-for_each_group(const Task& task, int64_t begin, int64_t end, Visit visit) {
-  for_each_run<1>(
-      task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
-        visit(run.walk, run.i, run.windows);
-      });
 }
 
 // Enough to share what a run costs, but not too many to reduce again for a NaN.
@@ -176,7 +210,7 @@ class GroupElements {
       : run_(run),
         channels_(task.channels),
         count_(run.windows * channels_),
-        next_(count_ * task.side_by_side.stride),
+        next_(run.next * channels_),
         x_(static_cast<const T*>(task.from) + run.walk.plane() * channels_),
         x_end_(static_cast<const T*>(task.from_end)),
         end_((end - run.i) * channels_) {}
@@ -234,8 +268,11 @@ class GroupElements {
     auto at = groups.first * count_;
     auto* first = static_cast<To*>(to) + run_.i * channels_;
     for (int g = 0; g < G; ++g, at += count_) {
-      bool all = kInside || at + L <= end_;
-      store_wide<kExact, L>(first + at, results[g], count_, all);
+      if (kInside || at + L <= end_) {
+        store_wide<kExact, L>(first + at, results[g], AllOf<L>{});
+      } else {
+        store_wide<kExact, L>(first + at, results[g], count_);
+      }
     }
   }
 

@@ -43,6 +43,11 @@ spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
   auto after_last = width.of[end - 1].first + side.stride;
   end -= after_last > width.other_size ? 1 : 0;
   auto period = side.stride * channels;
+  // Where all of a row's are few enough, rows follow each other in one run.
+  if (side.uncut.size() * period <= kSpreadVectors * lanes) {
+    side.windows = side.uncut.size();
+    return side;
+  }
   side.windows = lanes / period;
   // Several vectors leave fewer lanes empty, and share what a group costs.
   auto most = side.windows > 0 ? kSpreadVectors : 0;

@@ -39,6 +39,14 @@ class Taps {
     return begin_->tap + along_.tap;
   }
 
+  // Calls visit(spatial, tap) with the first of each row.
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each_row(Visit visit) const {
+    for (auto* row = begin_; row != end_; ++row) {
+      visit(row->spatial + along_.first, row->tap + along_.tap);
+    }
+  }
+
   // Calls visit(at, tap) with where the channels of each begin, in row-major
   // order. One column follows from the one before, which is faster than
   // Walk::for_each().
@@ -159,12 +167,7 @@ class Walk {
   // Calls visit(spatial, tap) with the first linked position of each row.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each_row(Visit visit) const {
-    const Link along = along_w();
-    if (along.count > 0) {
-      for_each_linked_row([&](const LinkedRow& row) MLX_POOLING_LAMBDA {
-        visit(row.spatial + along.first, row.tap + along.tap);
-      });
-    }
+    taps().for_each_row(visit);
   }
 
   // Of windows.
