@@ -133,12 +133,15 @@ constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
 constexpr int64_t kLeastFilled = 320;
 // Columns that with_columns() has kernels for.
 constexpr int64_t kMostColumns = 5;
-// Sums of so many taps lose precision as one chain.
+// Windows of so many taps are worth to be reduced row by row.
 constexpr double kLargeWindow = 16;
 // Maxima of more channels are read in pieces by a walk, and half as many no
 // faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
 constexpr double kLongWalk = 1024;
+// The same of sums, which lose precision as one chain of so many taps.
+constexpr int64_t kFewVectorsOfSums = 16;
+constexpr double kLongSum = 64;
 
 double longest(const AxisLinks& links) {
   return static_cast<double>(links.longest);
@@ -388,8 +391,10 @@ Choice method_of_reduction(
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   bool is_large = taps(links) >= kLargeWindow;
+  auto few_of_sums =
+      taps(links) >= kLongSum ? kVector - 1 : kFewVectorsOfSums * kVector;
   bool is_large_sum =
-      reduction == Reduction::sum && is_large && channels >= kVector;
+      reduction == Reduction::sum && is_large && channels > few_of_sums;
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   if (reduction != Reduction::gradient) {
