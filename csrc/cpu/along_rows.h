@@ -7,6 +7,7 @@
 #include "cpu/method.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
+#include "cpu/permute.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -117,13 +118,64 @@ class AlongRows {
     return cell;
   }
 
-  // Half of the positions that are left are joined with the other half.
+  struct Buffer {
+    typename Op::Cells cells() {
+      if constexpr (kTaps) {
+        return {values, taps};
+      } else if constexpr (requires { Op::Cells::taps; }) {
+        return {values, nullptr};
+      } else {
+        return {values};
+      }
+    }
+
+    alignas(64) Value values[P * kLanes];
+    alignas(64) Position taps[kTaps ? P * kLanes : 1];
+  };
+
   MLX_POOLING_INLINE void write(
       const Ends& ends,
       const Walk& walk,
       int64_t i,
-      const std::array<Cell, P>& cells) const {
+      std::array<Cell, P> cells) const {
     Buffer buffers[2];
+    auto joined = buffers[0].cells();
+    if constexpr (P == 1) {
+      join_lanes<kLanes / 2>(cells[0]);
+      Op::template write<kLanes>(joined, cells[0]);
+    } else {
+      joined = join_positions(cells, buffers);
+    }
+    auto common = ends.writing(walk.d(), walk.h(), walk.w());
+    for_each_lane<kLanes>(
+        channels_, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+          ends.template write_cell<L>(
+              i * channels_ + c, kAheadBytes, Op::template read<L>(joined + c),
+              common);
+        });
+  }
+
+  // Half of the positions that are left are joined with the other half: in one
+  // vector, of which the lanes behind hold anything then,
+  template <int kHalf>
+  MLX_POOLING_INLINE void join_lanes(Cell& cell) const {
+    if constexpr (kHalf > 0) {
+      if (kHalf >= channels_) {
+        auto other = cell;
+        other.value = rotated<kHalf>(cell.value);
+        if constexpr (kTaps) {
+          other.tap = rotated<kHalf>(cell.tap);
+        }
+        cell =
+            Op::template joined_aside<kLanes>(std::array<Cell, 2>{cell, other});
+        join_lanes<kHalf / 2>(cell);
+      }
+    }
+  }
+
+  // or in memory.
+  MLX_POOLING_INLINE typename Op::Cells
+  join_positions(const std::array<Cell, P>& cells, Buffer (&buffers)[2]) const {
     auto from = buffers[0].cells();
     auto to = buffers[1].cells();
     for (int p = 0; p < P; ++p) {
@@ -140,29 +192,8 @@ class AlongRows {
           });
       std::swap(from, to);
     }
-    auto common = ends.writing(walk.d(), walk.h(), walk.w());
-    for_each_lane<kLanes>(
-        channels_, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
-          ends.template write_cell<L>(
-              i * channels_ + c, kAheadBytes, Op::template read<L>(from + c),
-              common);
-        });
+    return from;
   }
-
-  struct Buffer {
-    typename Op::Cells cells() {
-      if constexpr (kTaps) {
-        return {values, taps};
-      } else if constexpr (requires { Op::Cells::taps; }) {
-        return {values, nullptr};
-      } else {
-        return {values};
-      }
-    }
-
-    alignas(64) Value values[P * kLanes];
-    alignas(64) Position taps[kTaps ? P * kLanes : 1];
-  };
 
   int64_t channels_;
   int64_t elements_; // of the array

@@ -44,14 +44,15 @@ class Fill {
   // What is copied at a time, of few channels.
   static constexpr int64_t kPatternBytes = 512;
 
-  // How many positions are, from w on.
+  // How many positions are, from w on; or in none, before the next.
   static int64_t in_same_window(const AxisLinks& covers, int64_t w) {
     const Link link = covers.of[w];
-    if (link.count == 0) {
-      return 1;
-    }
     auto [first, stride] = *covers.spacing;
     auto end = first + link.first * stride + covers.kernel;
+    if (link.count == 0) {
+      auto next = (w - first) / stride + 1;
+      end = next < covers.other_size ? first + next * stride : covers.size();
+    }
     return std::min(end, covers.size()) - w;
   }
 

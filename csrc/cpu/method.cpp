@@ -65,11 +65,11 @@ struct Cost {
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 12};
+      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 9};
     case Reduction::winner:
-      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 20};
+      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 15};
     default:
-      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 12};
+      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 9};
   }
 }
 
@@ -93,6 +93,9 @@ constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
+constexpr double kAlongRow = 2.5; // of a window's, besides its vectors
+constexpr double kInMemory = 2;   // of joining the lanes of several, in vectors
+constexpr double kDense = 1.15;   // of an operation in a dense row
 constexpr double kThinned = 1; // of one that is taken from a dense row, or put
 constexpr double kStrided = 1.8; // of a position of one that is not dense
 // So many wait for each other, with nothing else to do in the meantime.
@@ -129,8 +132,10 @@ constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
-// Elements of a row of a window that are worth what each row costs.
+// Elements of a row of a window that are worth what each row costs, and of its
+// only row.
 constexpr int64_t kLeastFilled = 320;
+constexpr int64_t kLeastFilledAlone = 64;
 // Columns that with_columns() has kernels for.
 constexpr int64_t kMostColumns = 5;
 // Windows of so many taps are worth to be reduced row by row.
@@ -235,10 +240,11 @@ double along_rows_cost(
   if (width.step > 1 || period * kLeastVector % (channels * lane) != 0) {
     return std::numeric_limits<double>::infinity();
   }
-  auto row = width.longest * channels * lane;
-  auto vectors = longest(depth) * longest(height) *
-      static_cast<double>(ceil_div(row, kVector * kFloat));
-  return (cost.visit + cost.tap * vectors + cost.across) /
+  auto bytes = width.longest * channels * lane;
+  auto vectors = static_cast<double>(ceil_div(bytes, kVector * kFloat));
+  auto row = kAlongRow + cost.tap * vectors;
+  auto across = cost.across * (period > 1 ? kInMemory : 1);
+  return (cost.visit + row * longest(depth) * longest(height) + across) /
       static_cast<double>(channels);
 }
 
@@ -282,7 +288,7 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   if (in_dense_rows || is_narrow) {
     auto kernel = static_cast<uint64_t>(width.kernel);
     auto passes = 2 + std::bit_width(kernel) + std::popcount(kernel);
-    auto dense = static_cast<double>(passes * width.dense->pitch);
+    auto dense = kDense * static_cast<double>(passes * width.dense->pitch);
     auto moved = width.dense->pitch > 1 ? 1 : ratio(width);
     return operation * (2 * ratio(width) + dense) +
         (in_dense_rows ? kThinned * moved : 0);
@@ -445,8 +451,9 @@ std::optional<Choice> method_of_spreading(
     if (reduction == Reduction::winner) {
       return Choice{Method::place};
     }
-    bool fills = covers.axes[2].spacing &&
-        geometry.axes[2].kernel * geometry.channels >= kLeastFilled;
+    auto row = geometry.axes[2].kernel;
+    auto least = row == geometry.taps() ? kLeastFilledAlone : kLeastFilled;
+    bool fills = covers.axes[2].spacing && row * geometry.channels >= least;
     return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }
   if (geometry.channels >= kLeastSpread) {

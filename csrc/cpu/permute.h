@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "cpu/vec.h"
 
 // Elements of vectors, selected by their places.
@@ -13,6 +15,23 @@ inline constexpr int kPermutedBytes = kVectorBytes;
 #else
 inline constexpr int kPermutedBytes = 0;
 #endif
+
+// Each lane gets the one so many above it, or as many from the bottom as are
+// missing at the top.
+template <int kAbove, typename V>
+MLX_POOLING_INLINE V rotated(V v) {
+  constexpr int kLanes = sizeof(v) / sizeof(v[0]);
+  auto of = [&]<int... kLane>(
+                std::integer_sequence<int, kLane...>) MLX_POOLING_LAMBDA {
+#if defined(__clang__)
+    return __builtin_shufflevector(v, v, (kLane + kAbove) % kLanes...);
+#else
+    using Lane = decltype(v < V{});
+    return __builtin_shuffle(v, Lane{(kLane + kAbove) % kLanes...});
+#endif
+  };
+  return of(std::make_integer_sequence<int, kLanes>());
+}
 
 // Places in a: [0, L), and in b: [L, 2 L).
 template <typename A, int L>

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kCached = 128 * 1024;
 // The second is so many times the first, in which dense rows stay: they are
 // gone over many times.
-constexpr int64_t kFirstLevel = 8;
+constexpr int64_t kFirstLevel = 16;
 // Channels are divided where cache lines are, of elements of four bytes.
 constexpr int64_t kLine = 16;
 // So many of them are enough for rows of a block to be read at full speed.
