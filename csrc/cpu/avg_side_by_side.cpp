@@ -18,7 +18,7 @@ class GroupedAverages {
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_run<kLongRun>(
+    for_each_run(
         task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
           if (run.groups > 1) {
             reduce_many(run, end);

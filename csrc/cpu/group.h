@@ -147,11 +147,13 @@ class EvenRows {
   bool goes_on_;
 };
 
-// Calls visit(run) for runs that make up [begin, end), of at most so many
-// groups.
-template <int64_t kMost, typename Visit>
+// Calls visit(run) for runs that make up [begin, end).
+template <typename Visit>
 MLX_POOLING_INLINE void
 for_each_run(const Task& task, int64_t begin, int64_t end, Visit visit) {
+  // Enough to share what a run costs, but not too many to reduce again for a
+  // NaN.
+  constexpr int64_t kMost = 64;
   const auto side = task.side_by_side;
   const EvenRows rows(task.links);
   const auto row = task.links.axes[2].size();
@@ -185,9 +187,6 @@ for_each_run(const Task& task, int64_t begin, int64_t end, Visit visit) {
     }
   }
 }
-
-// Enough to share what a run costs, but not too many to reduce again for a NaN.
-inline constexpr int64_t kLongRun = 64;
 
 // G groups, from the run's group `first` on. Unless kInside, vectors of theirs
 // may reach beyond what may be read or overwritten.

@@ -29,7 +29,7 @@ class GroupedMaxima {
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_run<kLongRun>(
+    for_each_run(
         task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
           bool is_done = run.groups > 1 ? reduce_many(run, end)
                                         : reduce<Rule::fast, 1>(run, end);

@@ -138,7 +138,7 @@ constexpr int64_t kLeastFilled = 320;
 constexpr int64_t kLeastFilledAlone = 64;
 // Columns that with_columns() has kernels for.
 constexpr int64_t kMostColumns = 5;
-// Windows of so many taps are worth to be reduced row by row.
+// Windows of so many taps are worth reducing row by row.
 constexpr double kLargeWindow = 16;
 // Maxima of more channels are read in pieces by a walk, and half as many no
 // faster than row by row where windows have so many taps.

@@ -121,32 +121,31 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
     auto* dy_end = static_cast<const T*>(task.from_end);
     auto* offsets = static_cast<const SpreadOffset*>(task.offsets);
     auto* offsets_end = offsets + (dy_end - dy);
-    for_each_run<kLongRun>(
-        task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
-          const auto taps = run.walk.taps();
-          spreading.for_each(
-              run, [&](const auto inputs, auto count) MLX_POOLING_LAMBDA {
-                auto at = run.i * channels + inputs.from;
-                auto* to = dx + run.walk.plane() * channels + inputs.to;
-                for (int64_t g = 0; g < run.groups; ++g) {
-                  fetch_ahead<L>(dy + at);
-                  fetch_ahead<64>(offsets + at);
-                  auto share = inputs.spread(
-                      sum_of_one<T>(load_wide<L>(dy + at, dy_end)));
-                  auto winner = inputs.spread_taps(
-                      resize<Tap, L>(load_wide<L>(offsets + at, offsets_end)));
-                  taps.for_each_row(
-                      [&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-                        auto* row = to + spatial * channels;
-                        auto won = inputs.are(winner, tap);
-                        claim_ahead<L>(row, ahead);
-                        store_wide<true, L>(row, kept<A, L>(share, won), count);
-                      });
-                  at += run.windows * channels;
-                  to += run.next * channels;
-                }
-              });
-        });
+    for_each_run(task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+      const auto taps = run.walk.taps();
+      spreading.for_each(
+          run, [&](const auto inputs, auto count) MLX_POOLING_LAMBDA {
+            auto at = run.i * channels + inputs.from;
+            auto* to = dx + run.walk.plane() * channels + inputs.to;
+            for (int64_t g = 0; g < run.groups; ++g) {
+              fetch_ahead<L>(dy + at);
+              fetch_ahead<64>(offsets + at);
+              auto share =
+                  inputs.spread(sum_of_one<T>(load_wide<L>(dy + at, dy_end)));
+              auto winner = inputs.spread_taps(
+                  resize<Tap, L>(load_wide<L>(offsets + at, offsets_end)));
+              taps.for_each_row(
+                  [&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+                    auto* row = to + spatial * channels;
+                    auto won = inputs.are(winner, tap);
+                    claim_ahead<L>(row, ahead);
+                    store_wide<true, L>(row, kept<A, L>(share, won), count);
+                  });
+              at += run.windows * channels;
+              to += run.next * channels;
+            }
+          });
+    });
   }
 }
 
@@ -160,31 +159,29 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
     auto* dx = static_cast<T*>(task.to);
     auto* dy = static_cast<const T*>(task.from);
     auto* dy_end = static_cast<const T*>(task.from_end);
-    for_each_run<kLongRun>(
-        task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
-          const auto taps = run.walk.taps();
-          const auto divisor = divisor_at<A>(
-              task.divisor, run.walk.d(), run.walk.h(), run.walk.w());
-          spreading.for_each(
-              run, [&](const auto inputs, auto count) MLX_POOLING_LAMBDA {
-                auto at = run.i * channels + inputs.from;
-                auto* to = dx + run.walk.plane() * channels + inputs.to;
-                for (int64_t g = 0; g < run.groups; ++g) {
-                  auto share =
-                      sum_of_one<T>(load_wide<L>(dy + at, dy_end) / divisor);
-                  auto shares =
-                      kept<A, L>(inputs.spread(share), inputs.are_taps());
-                  taps.for_each_row(
-                      [&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
-                        auto* row = to + spatial * channels;
-                        claim_ahead<L>(row, ahead);
-                        store_wide<false, L>(row, shares, count);
-                      });
-                  at += run.windows * channels;
-                  to += run.next * channels;
-                }
-              });
-        });
+    for_each_run(task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+      const auto taps = run.walk.taps();
+      const auto divisor =
+          divisor_at<A>(task.divisor, run.walk.d(), run.walk.h(), run.walk.w());
+      spreading.for_each(
+          run, [&](const auto inputs, auto count) MLX_POOLING_LAMBDA {
+            auto at = run.i * channels + inputs.from;
+            auto* to = dx + run.walk.plane() * channels + inputs.to;
+            for (int64_t g = 0; g < run.groups; ++g) {
+              auto share =
+                  sum_of_one<T>(load_wide<L>(dy + at, dy_end) / divisor);
+              auto shares = kept<A, L>(inputs.spread(share), inputs.are_taps());
+              taps.for_each_row([&](int64_t spatial, int64_t)
+                                    MLX_POOLING_LAMBDA {
+                                      auto* row = to + spatial * channels;
+                                      claim_ahead<L>(row, ahead);
+                                      store_wide<false, L>(row, shares, count);
+                                    });
+              at += run.windows * channels;
+              to += run.next * channels;
+            }
+          });
+    });
   }
 }
 
