@@ -397,10 +397,11 @@ Choice method_of_reduction(
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   bool is_large = taps(links) >= kLargeWindow;
-  auto few_of_sums =
-      taps(links) >= kLongSum ? kVector - 1 : kFewVectorsOfSums * kVector;
+  bool has_many_of_sums = taps(links) >= kLongSum
+      ? channels >= kVector
+      : channels > kFewVectorsOfSums * kVector;
   bool is_large_sum =
-      reduction == Reduction::sum && is_large && channels > few_of_sums;
+      reduction == Reduction::sum && is_large && has_many_of_sums;
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   if (reduction != Reduction::gradient) {

@@ -49,7 +49,7 @@ spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
     return side;
   }
   side.windows = lanes / period;
-  // Several vectors leave fewer lanes empty, and share what a group costs.
+  // Several vectors overlap less, and share what a group costs.
   auto most = side.windows > 0 ? kSpreadVectors : 0;
   for (int64_t vectors = 2, filled = 1; vectors <= most; ++vectors) {
     auto windows = vectors * lanes / period;

@@ -56,14 +56,15 @@ class Spreading {
     }
   }
 
-  // Calls visit(inputs, count) for all vectors of a run's groups, of which the
-  // first `count` lanes are theirs.
+  // Calls visit(inputs, count, from, to) for all vectors of a run's groups, of
+  // which the first `count` lanes are theirs: with where the windows' elements
+  // begin, and the inputs where a row would with its plane.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each(const GroupRun& run, Visit visit) const {
     bool is_uncut = side_.uncut.contains(run.walk.w());
     if (is_uncut && run.windows == side_.windows && elements_ >= L) {
       for (const auto& inputs : inputs_) {
-        visit(inputs, AllOf<L>{});
+        for_each_group(run, inputs, AllOf<L>{}, visit);
       }
       return;
     }
@@ -71,13 +72,31 @@ class Spreading {
     auto elements = is_uncut ? run.windows * period_ : span * task_.channels;
     for (const auto& inputs : inputs_) {
       if (inputs.to < elements) {
-        visit(inputs, std::min<int64_t>(L, elements - inputs.to));
+        auto count = std::min<int64_t>(L, elements - inputs.to);
+        for_each_group(run, inputs, count, visit);
       }
     }
   }
 
  private:
   using Tap = typename Inputs<A, L>::Tap;
+
+  template <typename Count, typename Visit>
+  MLX_POOLING_INLINE void for_each_group(
+      const GroupRun& run,
+      const Inputs<A, L>& of_each,
+      Count count,
+      const Visit& visit) const {
+    const auto inputs = of_each; // where no store can change it
+    const auto channels = task_.channels;
+    auto from = run.i * channels + inputs.from;
+    auto to = run.walk.plane() * channels + inputs.to;
+    for (int64_t g = 0; g < run.groups; ++g) {
+      visit(inputs, count, from, to);
+      from += run.windows * channels;
+      to += run.next * channels;
+    }
+  }
 
   Inputs<A, L> inputs_from(int64_t to) const {
     auto channels = task_.channels;
@@ -124,26 +143,22 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
     for_each_run(task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
       const auto taps = run.walk.taps();
       spreading.for_each(
-          run, [&](const auto inputs, auto count) MLX_POOLING_LAMBDA {
-            auto at = run.i * channels + inputs.from;
-            auto* to = dx + run.walk.plane() * channels + inputs.to;
-            for (int64_t g = 0; g < run.groups; ++g) {
-              fetch_ahead<L>(dy + at);
-              fetch_ahead<64>(offsets + at);
-              auto share =
-                  inputs.spread(sum_of_one<T>(load_wide<L>(dy + at, dy_end)));
-              auto winner = inputs.spread_taps(
-                  resize<Tap, L>(load_wide<L>(offsets + at, offsets_end)));
-              taps.for_each_row(
-                  [&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
-                    auto* row = to + spatial * channels;
-                    auto won = inputs.are(winner, tap);
-                    claim_ahead<L>(row, ahead);
-                    store_wide<true, L>(row, kept<A, L>(share, won), count);
-                  });
-              at += run.windows * channels;
-              to += run.next * channels;
-            }
+          run,
+          [&](const auto& inputs, auto count, int64_t from,
+              int64_t to) MLX_POOLING_LAMBDA {
+            fetch_ahead<L>(dy + from);
+            fetch_ahead<64>(offsets + from);
+            auto share =
+                inputs.spread(sum_of_one<T>(load_wide<L>(dy + from, dy_end)));
+            auto winner = inputs.spread_taps(
+                resize<Tap, L>(load_wide<L>(offsets + from, offsets_end)));
+            taps.for_each_row(
+                [&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+                  auto* row = dx + to + spatial * channels;
+                  auto won = inputs.are(winner, tap);
+                  claim_ahead<L>(row, ahead);
+                  store_wide<true, L>(row, kept<A, L>(share, won), count);
+                });
           });
     });
   }
@@ -164,22 +179,17 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
       const auto divisor =
           divisor_at<A>(task.divisor, run.walk.d(), run.walk.h(), run.walk.w());
       spreading.for_each(
-          run, [&](const auto inputs, auto count) MLX_POOLING_LAMBDA {
-            auto at = run.i * channels + inputs.from;
-            auto* to = dx + run.walk.plane() * channels + inputs.to;
-            for (int64_t g = 0; g < run.groups; ++g) {
-              auto share =
-                  sum_of_one<T>(load_wide<L>(dy + at, dy_end) / divisor);
-              auto shares = kept<A, L>(inputs.spread(share), inputs.are_taps());
-              taps.for_each_row([&](int64_t spatial, int64_t)
-                                    MLX_POOLING_LAMBDA {
-                                      auto* row = to + spatial * channels;
-                                      claim_ahead<L>(row, ahead);
-                                      store_wide<false, L>(row, shares, count);
-                                    });
-              at += run.windows * channels;
-              to += run.next * channels;
-            }
+          run,
+          [&](const auto& inputs, auto count, int64_t from,
+              int64_t to) MLX_POOLING_LAMBDA {
+            auto share =
+                sum_of_one<T>(load_wide<L>(dy + from, dy_end) / divisor);
+            auto shares = kept<A, L>(inputs.spread(share), inputs.are_taps());
+            taps.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
+              auto* row = dx + to + spatial * channels;
+              claim_ahead<L>(row, ahead);
+              store_wide<false, L>(row, shares, count);
+            });
           });
     });
   }
