@@ -6,9 +6,8 @@ over them and is vectorised over N and C only: it is meant to be read.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -119,19 +118,21 @@ class Window:
         return self.padded_count if count_include_pad else len(self.positions)
 
 
+def _row_major(axes: list[np.ndarray], shape: Sequence[int]) -> np.ndarray:
+    """Flat indices of every combination of indices along the axes of the shape."""
+    return np.ravel_multi_index(np.ix_(*axes), shape).ravel()
+
+
 def _window(g: Windows, output: tuple[int, ...]) -> Window:
-    per_axis = [g.taps(axis, o) for axis, o in enumerate(output)]
-    offsets, positions = [], []
-    for offset, place in enumerate(itertools.product(*per_axis)):
-        if all(0 <= p < size for p, size in zip(place, g.size, strict=True)):
-            offsets.append(offset)
-            positions.append(int(np.ravel_multi_index(place, g.size)))
-    padded_count = math.prod(
-        sum(-low <= p < size + high for p in taps)
-        for taps, size, (low, high) in zip(per_axis, g.size, g.padding, strict=True)
-    )
+    inside, places, taps_of, padded_count = [], [], [], 1
+    for axis, (size, (low, high)) in enumerate(zip(g.size, g.padding, strict=True)):
+        taps = np.array(g.taps(axis, output[axis]))
+        inside.append(np.flatnonzero((taps >= 0) & (taps < size)))
+        places.append(taps[inside[axis]])
+        taps_of.append(len(taps))
+        padded_count *= np.count_nonzero((taps >= -low) & (taps < size + high))
     return Window(
-        output, np.array(offsets, int), np.array(positions, int), padded_count
+        output, _row_major(inside, taps_of), _row_major(places, g.size), padded_count
     )
 
 
@@ -168,21 +169,16 @@ def highest(dtype: np.dtype) -> float | int | bool:
     return np.inf
 
 
-def _last_nan(taps: np.ndarray) -> np.ndarray:
-    """The last NaN among (N, taps, C), -1 where there is none."""
+def _winner(
+    taps: np.ndarray, first_best: Callable[..., np.ndarray], worst: float | int | bool
+) -> np.ndarray:
+    """Among (N, taps, C) the last NaN, else the first of the best."""
     nan = np.isnan(taps)
-    last = taps.shape[1] - 1 - np.argmax(nan[:, ::-1], axis=1)
-    return np.where(nan.any(axis=1), last, -1)
-
-
-def _first_largest(taps: np.ndarray) -> np.ndarray:
-    numbers = np.where(np.isnan(taps), lowest(taps.dtype), taps)
-    return np.argmax(numbers, axis=1)
-
-
-def _first_smallest(taps: np.ndarray) -> np.ndarray:
-    numbers = np.where(np.isnan(taps), highest(taps.dtype), taps)
-    return np.argmin(numbers, axis=1)
+    if not nan.any():
+        return first_best(taps, axis=1)
+    last_nan = taps.shape[1] - 1 - np.argmax(nan[:, ::-1], axis=1)
+    best = first_best(np.where(nan, worst, taps), axis=1)
+    return np.where(nan.any(axis=1), last_nan, best)
 
 
 @dataclass(frozen=True)
@@ -195,19 +191,18 @@ class Winners:
 def _winners(
     x: np.ndarray,
     g: Windows,
-    first_best: Callable[[np.ndarray], np.ndarray],
-    of_no_tap: float | int | bool,
+    first_best: Callable[..., np.ndarray],
+    worst: float | int | bool,
 ) -> Winners:
-    """In each window the last NaN wins, else the first of the best."""
+    """The worst value is that of a window without a valid tap."""
     shape = (x.shape[0], *g.output, x.shape[-1])
-    values = np.full(shape, of_no_tap, x.dtype)
+    values = np.full(shape, worst, x.dtype)
     offsets = np.full(shape, -1, np.int64)
     indices = np.full(shape, NO_INDEX, np.int64)
     for window, taps in _window_values(x, g):
         if len(window.positions):
             at = (slice(None), *window.output)
-            nan = _last_nan(taps)
-            winner = np.where(nan >= 0, nan, first_best(taps))
+            winner = _winner(taps, first_best, worst)
             values[at] = np.take_along_axis(taps, winner[:, None], axis=1)[:, 0]
             offsets[at] = window.offsets[winner]
             indices[at] = window.positions[winner]
@@ -215,11 +210,11 @@ def _winners(
 
 
 def max_pool(x: np.ndarray, g: Windows) -> Winners:
-    return _winners(x, g, _first_largest, lowest(x.dtype))
+    return _winners(x, g, np.argmax, lowest(x.dtype))
 
 
 def min_pool(x: np.ndarray, g: Windows) -> Winners:
-    return _winners(x, g, _first_smallest, highest(x.dtype))
+    return _winners(x, g, np.argmin, highest(x.dtype))
 
 
 def gather(t: np.ndarray, indices: np.ndarray) -> np.ndarray:

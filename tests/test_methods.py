@@ -367,7 +367,7 @@ def test_small_terms_survive_large_ones_that_have_left(ndim: int):
 
 
 def test_a_volume_too_small_to_divide():
-    g = geometry((12, 14, 15), 11, 1, 5)
+    g = geometry((9, 10, 11), 9, 1, 4)
     for kind in ("nan", "normal"):
         case = Case(g, 1, 40, Data(kind, 0))
         x, dy = case.input(), case.more(case.output_shape)
