@@ -128,9 +128,9 @@ def build(
     write_stub_frameworks(libmlx, folder / "frameworks")
     link_python_headers(folder / "python")
     definitions = {
-        # As a release, but not optimised.
+        # As a release, but not optimised: nor are copies of what is inlined compiled.
         "CMAKE_BUILD_TYPE": "",
-        "CMAKE_CXX_FLAGS": "-DNDEBUG",
+        "CMAKE_CXX_FLAGS": "-DNDEBUG -Dalways_inline=noinline",
         "CMAKE_COMPILE_WARNING_AS_ERROR": "ON",
         # They would hide that a source lacks an include.
         "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",
