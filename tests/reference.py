@@ -124,15 +124,15 @@ def _row_major(axes: list[np.ndarray], shape: Sequence[int]) -> np.ndarray:
 
 
 def _window(g: Windows, output: tuple[int, ...]) -> Window:
-    inside, places, taps_of, padded_count = [], [], [], 1
+    inside, places, counts, padded_count = [], [], [], 1
     for axis, (size, (low, high)) in enumerate(zip(g.size, g.padding, strict=True)):
         taps = np.array(g.taps(axis, output[axis]))
         inside.append(np.flatnonzero((taps >= 0) & (taps < size)))
         places.append(taps[inside[axis]])
-        taps_of.append(len(taps))
+        counts.append(len(taps))
         padded_count *= np.count_nonzero((taps >= -low) & (taps < size + high))
     return Window(
-        output, _row_major(inside, taps_of), _row_major(places, g.size), padded_count
+        output, _row_major(inside, counts), _row_major(places, g.size), padded_count
     )
 
 
