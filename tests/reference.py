@@ -124,15 +124,21 @@ def _row_major(axes: list[np.ndarray], shape: Sequence[int]) -> np.ndarray:
 
 
 def _window(g: Windows, output: tuple[int, ...]) -> Window:
-    inside, places, counts, padded_count = [], [], [], 1
-    for axis, (size, (low, high)) in enumerate(zip(g.size, g.padding, strict=True)):
-        taps = np.array(g.taps(axis, output[axis]))
-        inside.append(np.flatnonzero((taps >= 0) & (taps < size)))
-        places.append(taps[inside[axis]])
-        counts.append(len(taps))
-        padded_count *= np.count_nonzero((taps >= -low) & (taps < size + high))
+    per_axis = [np.array(g.taps(axis, o)) for axis, o in enumerate(output)]
+    inside = [
+        np.flatnonzero((taps >= 0) & (taps < size))
+        for taps, size in zip(per_axis, g.size, strict=True)
+    ]
+    places = [taps[i] for taps, i in zip(per_axis, inside, strict=True)]
+    padded_count = math.prod(
+        np.count_nonzero((taps >= -low) & (taps < size + high))
+        for taps, size, (low, high) in zip(per_axis, g.size, g.padding, strict=True)
+    )
     return Window(
-        output, _row_major(inside, counts), _row_major(places, g.size), padded_count
+        output,
+        _row_major(inside, [len(taps) for taps in per_axis]),
+        _row_major(places, g.size),
+        padded_count,
     )
 
 
