@@ -199,6 +199,45 @@ def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
     check_winners(min_pool, inputs, g, minima)
 
 
+# Of which several whole ones fill a vector, or the same part of each fills one.
+SHORT_ROWS = {
+    "1/1 of 1": ((1,), 1, 1, 0, 1),
+    "2/2 of 2": ((2,), 2, 2, 0, 1),
+    "2/2 of 3": ((3,), 2, 2, 0, 1),
+    "3/1 of 3": ((3,), 3, 1, 1, 1),
+    "5/1 of 5": ((5,), 5, 1, 2, 1),
+    "3/1 of 5, beyond its end": ((5,), 3, 1, ((0, 2),), 1),
+    "3/1 of 7, dilated": ((7,), 3, 1, 2, 2),
+    "4/3 of 9": ((9,), 4, 3, ((3, 1),), 1),
+    "3/1 of 17": ((17,), 3, 1, 1, 1),
+    "5/1 of 18, beyond its end": ((18,), 5, 1, ((0, 4),), 1),
+    "5/1 of 20, beyond its beginning": ((20,), 5, 1, ((4, 0),), 1),
+    "2/1 of 33": ((33,), 2, 1, 0, 1),
+    "3/2 of 41": ((41,), 3, 2, 1, 1),
+    "3/4 of 50": ((50,), 3, 4, 1, 1),
+    "2/2 of 2x2": ((2, 2), 2, 2, 0, 1),
+    "3/1 of 9x8": ((9, 8), 3, 1, 1, 1),
+    "3/1 of 8x21": ((8, 21), 3, 1, ((0, 2), (2, 0)), 1),
+    "2/2 of 7x6, some in no window": ((7, 6), 2, (3, 2), 0, 1),
+}
+EACH_SHORT_ROW = pytest.mark.parametrize("window", SHORT_ROWS.values(), ids=SHORT_ROWS)
+
+
+def many_rows(window: tuple, kinds: tuple[str, ...]) -> list[Case]:
+    g = geometry(*window)
+    few = (1, 2, 3, 5)
+    return [Case(g, 37, channels, Data(kind, 0)) for kind in kinds for channels in few]
+
+
+@EACH_SHORT_ROW
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8, mx.int64], ids=str)
+def test_maximum_of_many_short_rows(window, dtype: mx.Dtype):
+    is_float = mx.issubdtype(dtype, mx.floating)
+    cases = many_rows(window, ("ties", "nan") if is_float else ("extremes",))
+    inputs = [case.input(dtype) for case in cases]
+    check_winners(max_pool, inputs, geometry(*window), maxima)
+
+
 @pytest.mark.parametrize(
     "dtype", [mx.bool_, mx.uint8, mx.int16, mx.uint32, mx.int64, mx.float16], ids=str
 )
@@ -251,10 +290,18 @@ def test_gradient_of_runs_of_many_channels(channels: int, dtype: mx.Dtype):
 
 @EACH_WINDOW
 def test_gradient_of_the_maximum(window):
-    g = geometry(*window)
-    inputs = [case.input() for case in cases(window)]
+    check_gradients_of_maxima(geometry(*window), cases(window))
+
+
+@EACH_SHORT_ROW
+def test_gradient_of_the_maximum_of_many_short_rows(window):
+    check_gradients_of_maxima(geometry(*window), many_rows(window, ("ties", "nan")))
+
+
+def check_gradients_of_maxima(g: Geometry, cases: list[Case]) -> None:
+    inputs = [case.input() for case in cases]
     winners = maxima(list(map(exact, inputs)), g)
-    for case, x, (_, indices) in zip(cases(window), inputs, winners, strict=True):
+    for case, x, (_, indices) in zip(cases, inputs, winners, strict=True):
         dy = case.more(case.output_shape)
         dx = vjp(lambda x: max_pool(x, g), x, dy)
         expected = reference.scatter(exact(dy), indices, g.size)
@@ -304,11 +351,10 @@ def check_averages(
         assert_rounded(y, average, magnitude, taps)
 
 
-@EACH_WINDOW
-@pytest.mark.parametrize("options", [{}, {"count_include_pad": False}], ids=str)
-def test_average_and_its_gradient(window, options):
-    g = geometry(*window)
-    some = [(c, t) for c in cases(window)[::3] for t in (mx.float32, mx.float16)]
+def check_averages_and_gradients(
+    g: Geometry, cases: list[Case], **options: bool
+) -> None:
+    some = [(case, dtype) for case in cases for dtype in (mx.float32, mx.float16)]
     inputs = [case.input(dtype) for case, dtype in some]
     cotangents = [case.more(case.output_shape, dtype) for case, dtype in some]
 
@@ -326,6 +372,27 @@ def test_average_and_its_gradient(window, options):
         cotangents,
         lambda dy: reference.avg_pool_grad(dy, g, **options),
         taps,
+    )
+
+
+INCLUDE_PAD = pytest.mark.parametrize("count_include_pad", [True, False])
+
+
+@EACH_WINDOW
+@INCLUDE_PAD
+def test_average_and_its_gradient(window, count_include_pad: bool):
+    some = cases(window)[::3]
+    check_averages_and_gradients(
+        geometry(*window), some, count_include_pad=count_include_pad
+    )
+
+
+@EACH_SHORT_ROW
+@INCLUDE_PAD
+def test_average_and_its_gradient_of_many_short_rows(window, count_include_pad: bool):
+    some = many_rows(window, ("normal",))
+    check_averages_and_gradients(
+        geometry(*window), some, count_include_pad=count_include_pad
     )
 
 

@@ -31,9 +31,10 @@ class Average {
     }
   }
 
-  template <int L>
+  // Of one divisor for all, or one for each.
+  template <int L, typename Divisors>
   MLX_POOLING_INLINE Vec<Term, L>
-  result(Vec<Term, L> sum, Divisor divisor) const {
+  result(Vec<Term, L> sum, Divisors divisor) const {
     if constexpr (is_quantized<T>) {
       return quantized<L>(sum, divisor);
     } else if constexpr (is_power<T>) {
@@ -48,14 +49,14 @@ class Average {
  private:
   // Rounded after each step, and to an integer at last, ties to even: its bits
   // are the lowest of those of a float that is so large.
-  template <int L>
+  template <int L, typename Divisors>
   MLX_POOLING_INLINE Vec<Term, L>
-  quantized(Vec<Term, L> sum, float divisor) const {
+  quantized(Vec<Term, L> sum, Divisors divisor) const {
     using Limits = std::numeric_limits<decltype(T::integer)>;
     constexpr float kRounding = 0x1.8p23f;
     const auto least = broadcast<float, L>(Limits::min());
     const auto most = broadcast<float, L>(Limits::max());
-    Vec<float, L> average = converted<float, L>(sum) * (1 / divisor);
+    Vec<float, L> average = converted<float, L>(sum) * (1.0f / divisor);
     average =
         larger<float, L>(average + static_cast<float>(zero_point_), least);
     average = chosen<L>(average < most, average, most);

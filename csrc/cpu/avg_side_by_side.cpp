@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cpu/average.h"
 #include "cpu/dispatch.h"
 #include "cpu/group.h"
@@ -14,30 +16,30 @@ class GroupedAverages {
   explicit GroupedAverages(const AvgTask& task)
       : task_(task),
         average_(task),
-        places_(task),
+        taps_(task),
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_run(
-        task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
-          if (run.groups > 1) {
-            reduce_many(run, end);
-          } else {
-            reduce<1>(run, end);
-          }
-        });
+    Runs(task_, begin, end, [&](const GroupRun& run) {
+      run.groups > 1 ? reduce_many(run, end) : reduce<1>(run, end);
+    }).visit_all();
   }
 
  private:
   using A = Arithmetic<T>;
+  using Divisor = typename Average<T>::Divisor;
+  using OfPart = typename GroupTaps<A, L>::OfPart;
 
   // At most kMost groups at once: 1 for a run of one.
   template <int kMost>
   MLX_POOLING_INLINE void reduce(const GroupRun& run, int64_t end) const {
     const GroupElements<T, L> groups(task_, run, end);
-    with_count(run.walk.columns(), [&](auto taps) MLX_POOLING_LAMBDA {
+    const auto window = run.walk.taps();
+    const auto taps = taps_[run.part];
+    const auto divisors = divisors_of(run);
+    with_count(columns(task_, run), [&](auto columns) MLX_POOLING_LAMBDA {
       groups.template for_each<kMost>([&](auto some) MLX_POOLING_LAMBDA {
-        reduce(groups, some, run.walk, taps);
+        reduce(groups, some, window, taps, columns, divisors);
       });
     });
   }
@@ -47,38 +49,58 @@ class GroupedAverages {
     reduce<kMostGroups>(run, end);
   }
 
+  // Of the windows of each group.
+  Vec<Divisor, L> divisors_of(const GroupRun& run) const {
+    auto& walk = run.walk;
+    if (run.part == Part::inner || task_.divisor.is_uniform) {
+      return broadcast<Divisor, L>(
+          divisor_at<Divisor>(task_.divisor, walk.d(), walk.h(), walk.w()));
+    }
+    const auto row = task_.links.axes[2].size();
+    Divisor divisors[L] = {};
+    auto* of_window = divisors;
+    for (int64_t i = 0, w = walk.w(); i < run.windows; ++i) {
+      auto divisor = divisor_at<Divisor>(task_.divisor, walk.d(), walk.h(), w);
+      of_window = std::fill_n(of_window, task_.channels, divisor);
+      w = w + 1 < row ? w + 1 : 0;
+    }
+    return load<L>(divisors);
+  }
+
   template <int G, bool kInside, typename Count>
   MLX_POOLING_INLINE void reduce(
       const GroupElements<T, L>& groups,
       Groups<G, kInside> some,
-      const Walk& walk,
-      Count taps) const {
+      Taps window,
+      OfPart taps,
+      Count columns,
+      Vec<Divisor, L> divisors) const {
     Vec<A, L> totals[G];
     std::fill_n(totals, G, broadcast<A, L>(0));
-    walk.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
+    window.for_each_row([&](int64_t spatial, int64_t) MLX_POOLING_LAMBDA {
       Vec<A, L> low[G];
       Vec<A, L> high[G];
       groups.load(some, spatial, ahead_, low, high);
-      for (int64_t k = 0; k < taps; ++k) {
-        const auto places = places_[k];
+      for (int64_t k = 0; k < columns; ++k) {
+        const auto places = taps.places(k);
+        const auto are_inside = taps.are_inside(k);
         for (int g = 0; g < G; ++g) {
           auto elements = permuted<A, L>(low[g], high[g], places);
-          totals[g] += average_.template terms<L>(elements);
+          auto terms = average_.template terms<L>(elements);
+          totals[g] += kept<A, L>(terms, are_inside);
         }
       }
     });
-    auto divisor = divisor_at<typename Average<T>::Divisor>(
-        task_.divisor, walk.d(), walk.h(), walk.w());
     Vec<A, L> averages[G];
     for (int g = 0; g < G; ++g) {
-      averages[g] = average_.template result<L>(totals[g], divisor);
+      averages[g] = average_.template result<L>(totals[g], divisors);
     }
     groups.template store<false, T>(some, task_.to, averages);
   }
 
   const AvgTask& task_;
   const Average<T> average_;
-  const GroupPlaces<A, L> places_;
+  const GroupTaps<A, L> taps_;
   const uintptr_t ahead_;
 };
 

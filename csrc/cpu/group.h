@@ -1,9 +1,9 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
+#include "cpu/group_runs.h"
 #include "cpu/kernels.h"
 #include "cpu/permute.h"
 #include "cpu/walk.h"
@@ -57,6 +57,13 @@ MLX_POOLING_INLINE auto stored_wide(Vec<Wide<T>, L> value) {
   }
 }
 
+// Whether that takes no longer than to store all of a vector.
+#if defined(__AVX512BW__)
+inline constexpr bool kMasksStores = true;
+#else
+inline constexpr bool kMasksStores = false;
+#endif
+
 // Stores the first `count` of L elements.
 template <int L, typename T, typename Bits>
 MLX_POOLING_INLINE void store_first(T* to, const Bits& bits, int64_t count) {
@@ -104,88 +111,10 @@ uintptr_t rows_ahead_bytes(const Task& task) {
   return 0 < bytes && bytes <= kMost ? ceil_div(kLeast, bytes) * bytes : kLeast;
 }
 
-// Groups of `windows` each that follow each other in a row, or row by row where
-// each is a whole one; of more than one, none is cut off. The walk is at the
-// first of them, which is number i.
-struct GroupRun {
-  const Walk& walk;
-  int64_t i;
-  int64_t windows;
-  int64_t groups;
-  int64_t next; // positions of the input from one group to the next
-};
-
-// Rows of windows that none of the input's ends cut off: what they read lies as
-// far apart each.
-class EvenRows {
- public:
-  explicit EvenRows(const Links& links) {
-    auto& [depth, height, width] = links.axes;
-    even_ = height.of.repeating();
-    next_ = height.of.step() * width.other_size;
-    auto tiled = height.of.step() * height.size();
-    bool is_plane = depth.size() == 1 && depth.other_size == 1;
-    goes_on_ =
-        is_plane && even_.size() == height.size() && tiled == height.other_size;
-  }
-
-  // How many there are from the walk's on.
-  int64_t from(const Walk& walk) const {
-    if (goes_on_) { // in the next sample
-      return std::numeric_limits<int64_t>::max();
-    }
-    return even_.contains(walk.h()) ? even_.end - walk.h() : 1;
-  }
-
-  int64_t next() const {
-    return next_;
-  }
-
- private:
-  Range even_;
-  int64_t next_;
-  bool goes_on_;
-};
-
-// Calls visit(run) for runs that make up [begin, end).
-template <typename Visit>
-MLX_POOLING_INLINE void
-for_each_run(const Task& task, int64_t begin, int64_t end, Visit visit) {
-  // Enough to share what a run costs, but not too many to reduce again for a
-  // NaN.
-  constexpr int64_t kMost = 64;
-  const auto side = task.side_by_side;
-  const EvenRows rows(task.links);
-  const auto row = task.links.axes[2].size();
-  Walk walk(task.links, begin);
-  for (auto i = begin; i < end;) {
-    int64_t windows = 1;
-    int64_t groups = 1;
-    auto next = side.stride;
-    if (side.uncut.contains(walk.w())) {
-      auto left = std::min(side.uncut.end - walk.w(), end - i);
-      windows = std::min(side.windows, left);
-      next *= windows;
-      if (windows == row) {
-        groups = std::min({rows.from(walk), (end - i) / row, kMost});
-        next = rows.next();
-      } else if (left >= 2 * windows) {
-        groups = std::min(left / windows, kMost);
-      }
-      // Full groups are faster, even if they repeat what the last one did.
-      auto missing = side.windows - windows;
-      if (walk.w() - missing >= side.uncut.begin && i - missing >= begin) {
-        walk.skip(-missing);
-        i -= missing;
-        windows += missing;
-      }
-    }
-    visit(GroupRun{walk, i, windows, groups, next});
-    i += groups * windows;
-    for (int64_t g = 0; g < groups; ++g) {
-      walk.skip(windows);
-    }
-  }
+// Taps in a row of the windows of a run's groups.
+MLX_POOLING_INLINE int64_t columns(const Task& task, const GroupRun& run) {
+  return run.part == Part::inner ? run.walk.columns()
+                                 : task.links.axes[2].kernel;
 }
 
 // G groups, from the run's group `first` on. Unless kInside, vectors of theirs
@@ -195,10 +124,6 @@ struct Groups {
   static constexpr int kCount = G;
   int64_t first;
 };
-
-// Each takes two registers for its input and up to two for results, which
-// leaves a third of them for what all have in common.
-inline constexpr int kMostGroups = kRegisters / 6;
 
 // Where the elements of a run's groups are in the arrays, results before window
 // `end`.
@@ -210,9 +135,14 @@ class GroupElements {
         channels_(task.channels),
         count_(run.windows * channels_),
         next_(run.next * channels_),
+        apart_(run.apart * channels_),
+        is_row_by_row_(apart_ > count_),
         x_(static_cast<const T*>(task.from) + run.walk.plane() * channels_),
         x_end_(static_cast<const T*>(task.from_end)),
-        end_((end - run.i) * channels_) {}
+        end_((end - run.i) * channels_) {
+    auto left = (task.links.axes[2].size() - run.walk.w()) * channels_;
+    is_followed_ = !is_row_by_row_ || L <= left;
+  }
 
   // Calls visit(groups) with all of them: kMost at once, if they may be, which
   // is 1 for runs of one only.
@@ -226,15 +156,17 @@ class GroupElements {
           x_end_ - x_ - run_.walk.newest() * channels_ - 2 * L;
       auto at_once = [&](auto groups) MLX_POOLING_LAMBDA {
         for (auto last = g + groups.kCount - 1; last < run_.groups &&
-             last * next_ <= readable && last * count_ + L <= end_;
+             last * next_ <= readable && last * apart_ + L <= end_;
              last += groups.kCount) {
           visit(decltype(groups){g});
           g = last + 1;
         }
       };
-      at_once(Groups<kMost, true>{0});
-      if constexpr (kMost > 2) {
-        at_once(Groups<2, true>{0});
+      if (is_followed_ || kMasksStores) {
+        at_once(Groups<kMost, true>{0});
+        if constexpr (kMost > 2) {
+          at_once(Groups<2, true>{0});
+        }
       }
       for (; g < run_.groups; ++g) {
         visit(Groups<1, false>{g});
@@ -264,10 +196,14 @@ class GroupElements {
       Groups<G, kInside> groups,
       void* to,
       const Vec<Wide<To>, L> (&results)[G]) const {
-    auto at = groups.first * count_;
+    auto at = groups.first * apart_;
     auto* first = static_cast<To*>(to) + run_.i * channels_;
-    for (int g = 0; g < G; ++g, at += count_) {
-      if (kInside || at + L <= end_) {
+    for (int g = 0; g < G; ++g, at += apart_) {
+      if (is_row_by_row_) { // hardware does not expect that
+        claim_ahead<L>(first + at, run_.groups * apart_ * sizeof(To));
+      }
+      bool is_all = kInside && !kMasksStores;
+      if (is_all || (is_followed_ && (kInside || at + L <= end_))) {
         store_wide<kExact, L>(first + at, results[g], AllOf<L>{});
       } else {
         store_wide<kExact, L>(first + at, results[g], count_);
@@ -278,36 +214,103 @@ class GroupElements {
  private:
   const GroupRun& run_;
   int64_t channels_;
-  int64_t count_; // elements of a group's results
-  int64_t next_;  // from one group's input to the next
-  const T* x_;    // the walk's plane
+  int64_t count_;      // elements of a group's results
+  int64_t next_;       // from one group's input to the next
+  int64_t apart_;      // and from its results
+  bool is_row_by_row_; // whether the groups are of one row each
+  bool is_followed_;   // whether what is beyond them is written later
+  const T* x_;         // the walk's plane
   const T* x_end_;
   int64_t end_; // of results
 };
 
-// Where the elements of a group's windows lie, tap by tap, in the two vectors
-// from the first window's first tap on.
+// What each lane of a group's results is reduced from.
 template <typename A, int L>
-class GroupPlaces {
+class GroupTaps {
  public:
-  explicit GroupPlaces(const Task& task) {
+  using Lane = OffsetLane<A, uint32_t>;
+
+  // One of each window: where its elements lie in the two vectors from the
+  // first window's first tap on, and which it is. In place of those beyond the
+  // input's ends there are others next to them.
+  struct Tap {
+    alignas(64) Lane places[L];
+    alignas(64) Lane taps[L];
+  };
+
+  // Those of one part of a row.
+  struct OfPart {
+    const Tap* of;
+    Lane first_tap; // of its first window
+
+    MLX_POOLING_INLINE Places<A, L> places(int64_t k) const {
+      return load<L>(of[k].places);
+    }
+
+    // If the first window's first is `first`.
+    MLX_POOLING_INLINE Vec<Lane, L> taps(int64_t k, int64_t first) const {
+      return load<L>(of[k].taps) + broadcast<Lane, L>(Lane(first) - first_tap);
+    }
+
+    MLX_POOLING_INLINE auto are_inside(int64_t k) const {
+      return load<L>(of[k].taps) == broadcast<Lane, L>(Lane(k));
+    }
+  };
+
+  explicit GroupTaps(const Task& task) {
     auto& width = task.links.axes[2];
-    auto& side = task.side_by_side;
-    for (int64_t k = 0; k < width.kernel; ++k) {
-      for (int64_t j = 0; j < side.windows * task.channels; ++j) {
-        auto position = j / task.channels * side.stride + k * width.step;
-        of_[k][j] = position * task.channels + j % task.channels;
+    const auto& side = task.side_by_side;
+    const auto windows = std::max<int64_t>(1, side.windows);
+    kernel_ = width.kernel;
+    add(task, windows, 1,
+        [&](int64_t w) { return Link{w * side.stride, kernel_, 0}; });
+    if (side.rows > 0) {
+      add(task, width.size(), side.rows,
+          [&](int64_t w) { return width.of[w]; });
+    } else if (side.with_cut) {
+      for (auto first : {int64_t{0}, width.size() - windows}) {
+        add(task, windows, 1, [&](int64_t w) { return width.of[first + w]; });
       }
     }
   }
 
-  MLX_POOLING_INLINE Places<A, L> operator[](int64_t k) const {
-    return load<L>(of_[k]);
+  MLX_POOLING_INLINE OfPart operator[](Part part) const {
+    auto number = static_cast<int>(part);
+    return {of_[number], first_taps_[number]};
   }
 
  private:
+  static constexpr int kMostParts = 3;
+
+  // Adds those of a part, of so many windows of so many rows.
+  template <typename LinkOf>
+  void add(const Task& task, int64_t windows, int64_t rows, LinkOf link_of) {
+    auto& [depth, height, width] = task.links.axes;
+    const Link first = link_of(0);
+    const auto next_row = height.of.step() * width.other_size;
+    auto* of = of_[parts_];
+    first_taps_[parts_++] = Lane(first.tap);
+    int64_t j = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t w = 0; w < windows; ++w) {
+        const auto link = link_of(w).moved(r * next_row - first.first);
+        for (int64_t c = 0; c < task.channels; ++c, ++j) {
+          for (int64_t k = 0; k < kernel_; ++k) {
+            auto i = std::clamp<int64_t>(k - link.tap, 0, link.count - 1);
+            auto at = link.first + i * width.step;
+            of[k].places[j] = Lane(at * task.channels + c);
+            of[k].taps[j] = Lane(link.tap + i);
+          }
+        }
+      }
+    }
+  }
+
+  int64_t kernel_;
+  int parts_ = 0;
+  Lane first_taps_[kMostParts];
   // No more positions than two vectors have lanes.
-  alignas(64) OffsetLane<A, uint32_t> of_[2 * L][L] = {};
+  Tap of_[kMostParts][2 * L];
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -25,23 +25,23 @@ class GroupedMaxima {
   explicit GroupedMaxima(const MaxTask& task)
       : task_(task),
         flip_(broadcast<Flip<A>, L>(wide_flips<T>(task))),
-        places_(task),
+        taps_(task),
         ahead_(rows_ahead_bytes<T>(task)) {}
 
   void run(int64_t begin, int64_t end) const {
-    for_each_run(
-        task_, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
-          bool is_done = run.groups > 1 ? reduce_many(run, end)
-                                        : reduce<Rule::fast, 1>(run, end);
-          if (std::is_floating_point_v<A> && !is_done) {
-            reduce_exactly(run, end);
-          }
-        });
+    Runs(task_, begin, end, [&](const GroupRun& run) {
+      bool is_done = run.groups > 1 ? reduce_many(run, end)
+                                    : reduce<Rule::fast, 1>(run, end);
+      if (std::is_floating_point_v<A> && !is_done) {
+        reduce_exactly(run, end);
+      }
+    }).visit_all();
   }
 
  private:
   using A = Wide<T>;
-  using Tap = OffsetLane<A, uint32_t>;
+  using Tap = typename GroupTaps<A, L>::Lane;
+  using OfPart = typename GroupTaps<A, L>::OfPart;
   using Watch = NanWatch<A, L>;
 
   // At most kMost groups at once: 1 for a run of one. False if there is a NaN
@@ -50,12 +50,15 @@ class GroupedMaxima {
   MLX_POOLING_INLINE bool reduce(const GroupRun& run, int64_t end) const {
     constexpr bool kRare = kRule == Rule::exact;
     const GroupElements<T, L> groups(task_, run, end);
+    const auto window = run.walk.taps();
+    const auto taps = taps_[run.part];
     Watch watch;
-    with_count<kRare>(run.walk.columns(), [&](auto taps) MLX_POOLING_LAMBDA {
-      groups.template for_each<kMost>([&](auto some) MLX_POOLING_LAMBDA {
-        reduce<kRule>(groups, some, run.walk, taps, watch);
-      });
-    });
+    with_count<kRare>(
+        columns(task_, run), [&](auto columns) MLX_POOLING_LAMBDA {
+          groups.template for_each<kMost>([&](auto some) MLX_POOLING_LAMBDA {
+            reduce<kRule>(groups, some, window, taps, columns, watch);
+          });
+        });
     return kRare || !watch.saw_nan();
   }
 
@@ -73,19 +76,20 @@ class GroupedMaxima {
   MLX_POOLING_INLINE void reduce(
       const GroupElements<T, L>& groups,
       Groups<G, kInside> some,
-      const Walk& walk,
-      Count taps,
+      Taps window,
+      OfPart taps,
+      Count columns,
       Watch& watch) const {
     const auto flip = flip_;
-    // One without valid taps has the top value.
-    const auto window = walk.taps();
     Vec<A, L> best[G];
     Vec<Tap, L> best_tap[G];
     std::fill_n(best, G, broadcast<A, L>(lowest<Arithmetic<T>>()));
+    // One without valid taps has the top value.
     std::fill_n(
         best_tap, G,
-        broadcast<Tap, L>(window.none() ? ~Tap{0} : Tap(window.first())));
-    walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
+        window.none() ? broadcast<Tap, L>(~Tap{0})
+                      : taps.taps(0, window.first()));
+    window.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
       Vec<A, L> low[G];
       Vec<A, L> high[G];
       groups.load(some, spatial, ahead_, low, high);
@@ -97,15 +101,15 @@ class GroupedMaxima {
           watch.see(high[g], 2 * g + 1);
         }
       }
-      for (int64_t k = 0; k < taps; ++k) {
-        const auto places = places_[k];
+      for (int64_t k = 0; k < columns; ++k) {
+        const auto places = taps.places(k);
+        const auto taps_here = taps.taps(k, tap);
         for (int g = 0; g < G; ++g) {
           auto v = permuted<A, L>(low[g], high[g], places);
           auto better = replaces<kRule>(v, best[g]);
           if constexpr (kTaps) {
-            best_tap[g] = chosen<L>(
-                resize_mask<Tap, L>(better), broadcast<Tap, L>(Tap(tap + k)),
-                best_tap[g]);
+            best_tap[g] =
+                chosen<L>(resize_mask<Tap, L>(better), taps_here, best_tap[g]);
           }
           best[g] = kRule == Rule::fast ? larger<A, L>(v, best[g])
                                         : chosen<L>(better, v, best[g]);
@@ -131,7 +135,7 @@ class GroupedMaxima {
 
   const MaxTask& task_;
   const Vec<Flip<A>, L> flip_;
-  const GroupPlaces<A, L> places_;
+  const GroupTaps<A, L> taps_;
   const uintptr_t ahead_;
 };
 

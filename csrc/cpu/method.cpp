@@ -90,6 +90,7 @@ constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
 constexpr double kTotal = 0.1;     // of clearing and storing its total
 constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
+constexpr double kRow = 8;         // of a row, however short, at least
 constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
@@ -210,6 +211,33 @@ double row_by_row_cost(const Links& links, int64_t channels, int64_t lane) {
       static_cast<double>(channels);
 }
 
+// Groups of windows, of which several at once count less.
+double groups(int64_t alone, int64_t in_run) {
+  return static_cast<double>(alone + in_run % 2) +
+      kTwoGroups * static_cast<double>(in_run % 4 / 2) +
+      kFourGroups * static_cast<double>(in_run / 4);
+}
+
+// Those of a row.
+double groups_in_row(const Links& links, const SideBySide& side) {
+  auto& [depth, height, width] = links.axes;
+  auto row = width.size();
+  auto even = static_cast<double>(height.of.repeating().size()) /
+      static_cast<double>(height.size());
+  if (side.rows > 0) {
+    auto at_once = kFourGroups / 4 / static_cast<double>(side.rows);
+    return even * at_once + 1 - even;
+  }
+  if (side.with_cut) {
+    auto all = ceil_div(row, side.windows);
+    auto at_once = kFourGroups / 4 * static_cast<double>(all);
+    return even * at_once + (1 - even) * groups(2, all - 2);
+  }
+  auto full = side.uncut.size() / side.windows;
+  auto rest = side.uncut.size() % side.windows > 0 ? 1 : 0;
+  return groups(row - side.uncut.size() + rest, full);
+}
+
 double side_by_side_cost(
     const Links& links,
     int64_t channels,
@@ -220,15 +248,9 @@ double side_by_side_cost(
   if (side.windows < 1 || is_alone) {
     return std::numeric_limits<double>::infinity();
   }
-  auto& width = links.axes[2];
-  auto full = side.uncut.size() / side.windows;
-  auto rest = side.uncut.size() % side.windows > 0 ? 1 : 0;
-  auto alone = width.size() - side.uncut.size() + rest + full % 2;
-  auto groups = static_cast<double>(alone) +
-      kTwoGroups * static_cast<double>(full % 4 / 2) +
-      kFourGroups * static_cast<double>(full / 4);
-  return groups * (cost.visit + kPermuted * cost.tap * taps(links)) /
-      static_cast<double>(width.size() * channels);
+  return groups_in_row(links, side) *
+      (cost.visit + kPermuted * cost.tap * taps(links)) /
+      static_cast<double>(links.axes[2].size() * channels);
 }
 
 // Where there is an AlongRows for as many channels, with the vectors of any
@@ -332,7 +354,9 @@ double sweep_cost(
     cost *= kUncachedCells;
   }
   bool joins_no_rows = height.kernel == 1 && depth.kernel == 1;
-  return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0);
+  auto row = kRow / static_cast<double>(width.size() * channels);
+  return cost + row + kCells +
+      (joins_no_rows && width.origin() ? kRowsOnly : 0);
 }
 
 // Where there is a CollectAxisByAxis for such covers, with the blocks of any
@@ -407,7 +431,7 @@ Choice method_of_reduction(
   if (reduction != Reduction::gradient) {
     auto others = std::min(sweep, walk);
     auto along_rows = along_rows_cost(links, channels, sweep_lane, cost);
-    auto side = side_by_side(links.axes[2], channels, lanes_side_by_side(lane));
+    auto side = side_by_side(links, channels, lanes_side_by_side(lane));
     if (side_by_side_cost(links, channels, side, cost) <
         std::min(along_rows, others)) {
       return {Method::side_by_side, side};

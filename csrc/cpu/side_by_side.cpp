@@ -9,25 +9,59 @@ namespace {
 // Empty unless they are neighbours and begin as far apart each.
 SideBySide uncut_windows(const AxisLinks& width) {
   auto repeating = width.of.repeating();
-  if (repeating.size() < 2) {
+  if (repeating.size() == 0) {
     return {};
   }
   return {0, width.of.step(), repeating};
 }
 
+// Those of which so many windows, and what these read, are in one group: none
+// unless a row is.
+int64_t rows_at_once(const Links& links, int64_t windows, int64_t positions) {
+  auto& [depth, height, width] = links.axes;
+  auto row = width.size();
+  if (width.some_empty || row > windows) {
+    return 0;
+  }
+  auto extent = width.last(row - 1) + 1 - width.of[0].first;
+  auto next = height.of.step() * width.other_size;
+  if (extent > positions || next == 0) {
+    return 0;
+  }
+  return std::min(windows / row, (positions - extent) / next + 1);
+}
+
+// Whether a group from the row's first window on and one up to its last have
+// all that are cut off, and others the rest.
+bool cut_go_with_others(const AxisLinks& width, const SideBySide& side) {
+  auto& [windows, stride, uncut, rows, with_cut] = side;
+  auto row = width.size();
+  if (width.some_empty || windows < 2 || windows >= row ||
+      uncut.begin > windows) {
+    return false;
+  }
+  return row <= 2 * windows ||
+      (uncut.size() >= windows && row - uncut.end <= windows);
+}
+
 } // namespace
 
-SideBySide
-side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
+SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
+  auto& width = links.axes[2];
   auto span = (width.kernel - 1) * width.step + 1;
   auto positions = 2 * lanes / channels;
   if (channels > lanes || positions < span) {
     return {};
   }
+  auto most = lanes / channels;
   auto side = uncut_windows(width);
-  if (side.stride > 0) {
+  side.rows = rows_at_once(links, most, positions);
+  if (side.rows > 0) {
+    side.windows = 1; // of rows that are not whole
+  } else if (side.stride > 0) {
     auto reachable = (positions - span) / side.stride + 1;
-    side.windows = std::min(lanes / channels, reachable);
+    side.windows = std::min(most, reachable);
+    side.with_cut = cut_go_with_others(width, side);
   }
   return side;
 }
@@ -46,6 +80,7 @@ spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
   // Where all of a row's are few enough, rows follow each other in one run.
   if (side.uncut.size() * period <= kSpreadVectors * lanes) {
     side.windows = side.uncut.size();
+    side.rows = side.windows == width.size() ? 1 : 0;
     return side;
   }
   side.windows = lanes / period;

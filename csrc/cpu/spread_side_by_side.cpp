@@ -140,7 +140,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
     auto* dy_end = static_cast<const T*>(task.from_end);
     auto* offsets = static_cast<const SpreadOffset*>(task.offsets);
     auto* offsets_end = offsets + (dy_end - dy);
-    for_each_run(task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+    Runs(task, begin, end, [&](const GroupRun& run) {
       const auto taps = run.walk.taps();
       spreading.for_each(
           run,
@@ -160,7 +160,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
                   store_wide<true, L>(row, kept<A, L>(share, won), count);
                 });
           });
-    });
+    }).visit_all();
   }
 }
 
@@ -174,7 +174,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
     auto* dx = static_cast<T*>(task.to);
     auto* dy = static_cast<const T*>(task.from);
     auto* dy_end = static_cast<const T*>(task.from_end);
-    for_each_run(task, begin, end, [&](const GroupRun& run) MLX_POOLING_LAMBDA {
+    Runs(task, begin, end, [&](const GroupRun& run) {
       const auto taps = run.walk.taps();
       const auto divisor =
           divisor_at<A>(task.divisor, run.walk.d(), run.walk.h(), run.walk.w());
@@ -191,7 +191,7 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
               store_wide<false, L>(row, shares, count);
             });
           });
-    });
+    }).visit_all();
   }
 }
 

@@ -83,12 +83,7 @@ class Walk {
         width_(links.axes[2].size()),
         plane_(links.other_plane()),
         w_(flat % width_) {
-    auto row = flat / width_;
-    auto plane = row / links.axes[1].size();
-    h_ = row % links.axes[1].size();
-    d_ = plane % links.axes[0].size();
-    n_ = plane / links.axes[0].size();
-    enter_row();
+    go_to_row(flat / width_);
   }
 
   MLX_POOLING_INLINE void next() {
@@ -99,8 +94,18 @@ class Walk {
   MLX_POOLING_INLINE void skip(int64_t positions) {
     w_ += positions;
     if (w_ == width_) {
+      w_ = 0;
       next_row();
     }
+  }
+
+  // As many on as rows have.
+  void skip_rows(int64_t rows) {
+    if (rows == 1) {
+      return next_row();
+    }
+    auto plane = n_ * links_.axes[0].size() + d_;
+    go_to_row(plane * links_.axes[1].size() + h_ + rows);
   }
 
   // First position of this one's plane on the other side.
@@ -192,8 +197,16 @@ class Walk {
   }
 
  private:
+  void go_to_row(int64_t row) {
+    auto depth = links_.axes[0].size();
+    auto height = links_.axes[1].size();
+    h_ = row % height;
+    d_ = row / height % depth;
+    n_ = row / height / depth;
+    enter_row();
+  }
+
   void next_row() {
-    w_ = 0;
     if (++h_ == links_.axes[1].size()) {
       h_ = 0;
       if (++d_ == links_.axes[0].size()) {
