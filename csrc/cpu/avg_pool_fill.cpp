@@ -64,6 +64,10 @@ class Fill {
           divisor_at<Arithmetic<T>>(
               task_.divisor, window.d, window.h, window.w));
     });
+    if (task_.channels == 1) {
+      std::fill_n(reinterpret_cast<T*>(to), count, *pattern_);
+      return;
+    }
     auto copies = std::min(count, most_);
     repeat(copies);
     for (; count > 0; count -= copies) {

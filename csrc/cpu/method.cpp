@@ -133,10 +133,12 @@ constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
-// Elements of a row of a window that are worth what each row costs, and of its
-// only row.
+// Elements of a row of a window that are worth what each row costs; of its only
+// row, also where there is one channel; and of an input's row of which any are.
 constexpr int64_t kLeastFilled = 320;
 constexpr int64_t kLeastFilledAlone = 64;
+constexpr int64_t kLeastFilledOfOne = 32;
+constexpr int64_t kShortRow = 64;
 // Columns that with_columns() has kernels for.
 constexpr int64_t kMostColumns = 5;
 // Windows of so many taps are worth reducing row by row.
@@ -398,6 +400,17 @@ double winners_cost(const Links& covers, const Geometry& geometry) {
   return totals <= kMostTotals ? cost : cost * kUncachedTotals;
 }
 
+// Rows of its windows, which share nothing.
+bool are_worth_filling(const Geometry& geometry) {
+  auto& width = geometry.axes[2];
+  auto elements = width.kernel * geometry.channels;
+  if (width.kernel < geometry.taps()) {
+    return elements >= kLeastFilled;
+  }
+  auto least = geometry.channels == 1 ? kLeastFilledOfOne : kLeastFilledAlone;
+  return elements >= least || width.in * geometry.channels <= kShortRow;
+}
+
 } // namespace
 
 Choice method_of_reduction(
@@ -476,9 +489,7 @@ std::optional<Choice> method_of_spreading(
     if (reduction == Reduction::winner) {
       return Choice{Method::place};
     }
-    auto row = geometry.axes[2].kernel;
-    auto least = row == geometry.taps() ? kLeastFilledAlone : kLeastFilled;
-    bool fills = covers.axes[2].spacing && row * geometry.channels >= least;
+    bool fills = covers.axes[2].spacing && are_worth_filling(geometry);
     return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }
   if (geometry.channels >= kLeastSpread) {

@@ -82,6 +82,7 @@ class Walk {
                                          : links.axes[2].starts.data()),
         width_(links.axes[2].size()),
         plane_(links.other_plane()),
+        is_row_(links.axes[0].size() * links.axes[1].size() == 1),
         w_(flat % width_) {
     go_to_row(flat / width_);
   }
@@ -212,6 +213,9 @@ class Walk {
       if (++d_ == links_.axes[0].size()) {
         d_ = 0;
         ++n_;
+        if (is_row_) { // linked to the same of the next plane
+          return;
+        }
       }
     } else if (move_down()) {
       return;
@@ -264,6 +268,7 @@ class Walk {
   const int64_t* starts_; // AxisLinks::starts, where no store can change it
   int64_t width_;
   int64_t plane_;
+  bool is_row_; // all that there is of a plane
   int64_t n_, d_, h_, w_;
   std::vector<LinkedRow> rows_;
 };
