@@ -17,7 +17,7 @@ MLX_POOLING_INLINE Range
 alike_windows(const AxisLinks& width, int64_t channels, int64_t lanes) {
   bool are_few = lanes <= channels && channels <= kMostAlikeVectors * lanes &&
       (width.longest == 2 || width.longest == 3);
-  return are_few && width.of.period() == 1 ? width.of.repeating() : Range{0, 0};
+  return are_few ? width.in_step() : Range{0, 0};
 }
 
 } // namespace mlx_pooling::cpu

@@ -153,7 +153,8 @@ void reduce(
     outputs *= axis.size();
   }
   auto choice = cpu::method_of_reduction(
-      task.links, channels, lane, has_alike, reduction);
+      task.links, channels, lane, has_alike, by.side_by_side != nullptr,
+      reduction);
   task.side_by_side = choice.side_by_side;
   switch (choice.method) {
     case cpu::Method::side_by_side:
@@ -411,7 +412,9 @@ class CpuBackend : public Backend {
       reduce(
           avg, g, lane, false, cpu::Reduction::gradient, bytes,
           {.walk = kernels.avg_pool_grad,
-           .side_by_side = nullptr,
+           // Which divides at last, all by the same.
+           .side_by_side =
+               avg.divisor.is_uniform ? kernels.avg_side_by_side : nullptr,
            .along_rows = nullptr,
            .column_by_column = kernels.avg_column_by_column,
            .quads_by_column = nullptr,

@@ -117,6 +117,10 @@ MLX_POOLING_INLINE int64_t columns(const Task& task, const GroupRun& run) {
                                  : task.links.axes[2].kernel;
 }
 
+// Each takes two registers for its input and up to two for results, which
+// leaves a third of them for what all have in common.
+inline constexpr int kMostGroups = kRegisters / 6;
+
 // G groups, from the run's group `first` on. Unless kInside, vectors of theirs
 // may reach beyond what may be read or overwritten.
 template <int G, bool kInside>
@@ -294,12 +298,13 @@ class GroupTaps {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t w = 0; w < windows; ++w) {
         const auto link = link_of(w).moved(r * next_row - first.first);
+        const auto cut = width.tap_step == 1 ? link.tap : 0;
         for (int64_t c = 0; c < task.channels; ++c, ++j) {
           for (int64_t k = 0; k < kernel_; ++k) {
-            auto i = std::clamp<int64_t>(k - link.tap, 0, link.count - 1);
+            auto i = std::clamp<int64_t>(k - cut, 0, link.count - 1);
             auto at = link.first + i * width.step;
             of[k].places[j] = Lane(at * task.channels + c);
-            of[k].taps[j] = Lane(link.tap + i);
+            of[k].taps[j] = Lane(cut + i);
           }
         }
       }

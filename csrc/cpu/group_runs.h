@@ -32,7 +32,7 @@ class EvenRows {
  public:
   explicit EvenRows(const Links& links) {
     auto& [depth, height, width] = links.axes;
-    even_ = height.of.repeating();
+    even_ = height.in_step();
     next_ = height.of.step() * width.other_size;
     auto tiled = height.of.step() * height.size();
     bool is_plane = depth.size() == 1 && depth.other_size == 1;
@@ -58,10 +58,6 @@ class EvenRows {
   bool goes_on_;
 };
 
-// Each takes two registers for its input and up to two for results, which
-// leaves a third of them for what all have in common.
-inline constexpr int kMostGroups = kRegisters / 6;
-
 // Calls visit(run) for the runs that make up [begin, end).
 template <typename Visit>
 class Runs {
@@ -69,7 +65,6 @@ class Runs {
   Runs(const Task& task, int64_t begin, int64_t end, const Visit& visit)
       : side_(task.side_by_side),
         row_(task.links.axes[2].size()),
-        elements_(task.links.axes[2].other_size * task.channels),
         even_rows_(task.links),
         begin_(begin),
         end_(end),
@@ -95,8 +90,6 @@ class Runs {
   // Enough to share what a run costs, but not too many to reduce again for a
   // NaN.
   static constexpr int64_t kMost = 64;
-  // Of rows that stay in the first level of cache, next to their results.
-  static constexpr int64_t kMostElements = 2048;
 
   void visit_whole(int64_t rows) {
     auto at_once = std::min(side_.rows, rows);
@@ -115,9 +108,8 @@ class Runs {
     const auto from = has_first ? windows : 0;
     const auto inner = std::max<int64_t>(0, (side_.uncut.end - from) / windows);
     const auto done = from + inner * windows;
-    const auto most = kMostElements / elements_ / kMostGroups * kMostGroups;
-    const auto at_once = std::min(rows, most);
-    rows = at_once > inner ? at_once : 1;
+    const auto together = std::min(rows, side_.together);
+    rows = together > inner ? together : 1;
     auto visit_at = [&](int64_t w, Part part) {
       auto apart = rows > 1 ? row_ : windows;
       visit(w, windows, rows, even_rows_.next(), apart, part);
@@ -132,7 +124,8 @@ class Runs {
         visit_at(w, Part::inner);
       }
     }
-    bool has_last = side_.uncut.end < row_;
+    bool has_last =
+        side_.uncut.end < row_ || side_.uncut.begin > row_ - windows;
     if (has_last && done < row_ - windows) {
       visit_at(side_.uncut.end - windows, Part::inner);
     }
@@ -196,8 +189,7 @@ class Runs {
   }
 
   const SideBySide side_;
-  const int64_t row_;      // windows
-  const int64_t elements_; // of a row of the input
+  const int64_t row_; // windows
   const EvenRows even_rows_;
   const int64_t begin_;
   const int64_t end_;

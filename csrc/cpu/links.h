@@ -142,6 +142,12 @@ struct AxisLinks {
     return of.size();
   }
 
+  // Positions each of which is linked to what the one before is, `of.step()`
+  // further on.
+  MLX_POOLING_INLINE Range in_step() const {
+    return of.period() == 1 ? of.repeating() : Range{0, 0};
+  }
+
   // Whether to join windows of single elements by blocks too: that costs some
   // operations for each of the others, not one for each tap.
   bool in_blocks() const {

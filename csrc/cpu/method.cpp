@@ -78,6 +78,9 @@ constexpr double kTwoVisits = 1.7;
 constexpr double kPermuted = 1.3;   // a tap side by side, in taps
 constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
+constexpr double kRowOfGroups = 3; // what a row that is not whole takes besides
+constexpr double kShortRun = 0.7;  // a group of rows, in groups
+constexpr double kSweptRow = 24; // what any row of a sweep takes, however short
 // A tap is a cotangent, looked at.
 constexpr Cost kCover{.visit = 3, .tap = 0.9, .several = 0.6};
 constexpr Cost kByAxis{.visit = 1.2, .tap = 0.35}; // of many at once
@@ -90,7 +93,6 @@ constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
 constexpr double kTotal = 0.1;     // of clearing and storing its total
 constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
-constexpr double kRow = 8;         // of a row, however short, at least
 constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kScalarTap = 0.25;
@@ -224,16 +226,16 @@ double groups(int64_t alone, int64_t in_run) {
 double groups_in_row(const Links& links, const SideBySide& side) {
   auto& [depth, height, width] = links.axes;
   auto row = width.size();
-  auto even = static_cast<double>(height.of.repeating().size()) /
+  auto even = static_cast<double>(height.in_step().size()) /
       static_cast<double>(height.size());
   if (side.rows > 0) {
-    auto at_once = kFourGroups / 4 / static_cast<double>(side.rows);
-    return even * at_once + 1 - even;
+    return even * kShortRun / static_cast<double>(side.rows) + 1 - even;
   }
   if (side.with_cut) {
     auto all = ceil_div(row, side.windows);
-    auto at_once = kFourGroups / 4 * static_cast<double>(all);
-    return even * at_once + (1 - even) * groups(2, all - 2);
+    auto alone = groups(2, all - 2) + kRowOfGroups;
+    auto in_parts = kShortRun * static_cast<double>(all);
+    return side.together > all ? even * in_parts + (1 - even) * alone : alone;
   }
   auto full = side.uncut.size() / side.windows;
   auto rest = side.uncut.size() % side.windows > 0 ? 1 : 0;
@@ -356,9 +358,7 @@ double sweep_cost(
     cost *= kUncachedCells;
   }
   bool joins_no_rows = height.kernel == 1 && depth.kernel == 1;
-  auto row = kRow / static_cast<double>(width.size() * channels);
-  return cost + row + kCells +
-      (joins_no_rows && width.origin() ? kRowsOnly : 0);
+  return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0);
 }
 
 // Where there is a CollectAxisByAxis for such covers, with the blocks of any
@@ -418,6 +418,7 @@ Choice method_of_reduction(
     int64_t channels,
     int64_t lane,
     bool has_alike,
+    bool has_side_by_side,
     Reduction reduction) {
   for (auto& axis : links.axes) {
     bool matters = reduction == Reduction::winner && axis.some_empty;
@@ -441,9 +442,12 @@ Choice method_of_reduction(
       reduction == Reduction::sum && is_large && has_many_of_sums;
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
-  if (reduction != Reduction::gradient) {
-    auto others = std::min(sweep, walk);
-    auto along_rows = along_rows_cost(links, channels, sweep_lane, cost);
+  if (has_side_by_side) {
+    auto row = links.axes[2].size() * channels;
+    auto others = std::min(sweep + kSweptRow / static_cast<double>(row), walk);
+    auto along_rows = reduction == Reduction::gradient
+        ? std::numeric_limits<double>::infinity()
+        : along_rows_cost(links, channels, sweep_lane, cost);
     auto side = side_by_side(links, channels, lanes_side_by_side(lane));
     if (side_by_side_cost(links, channels, side, cost) <
         std::min(along_rows, others)) {

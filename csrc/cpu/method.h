@@ -38,12 +38,13 @@ enum class Reduction {
 };
 
 // `lane` is the size in bytes of a value as it is computed. Some have code for
-// windows that are alike (see each_window.h).
+// windows that are alike (see each_window.h), and some for those side by side.
 Choice method_of_reduction(
     const Links& links,
     int64_t channels,
     int64_t lane,
     bool has_alike,
+    bool has_side_by_side,
     Reduction reduction);
 
 // How to make a gradient where no two windows share an input, if that helps.

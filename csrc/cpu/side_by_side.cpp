@@ -6,13 +6,18 @@ namespace mlx_pooling::cpu {
 
 namespace {
 
+// Of rows that stay in the first level of cache, next to their results.
+constexpr int64_t kMostElements = 2048;
+// So many groups are reduced at once.
+constexpr int64_t kGroups = 4;
+
 // Empty unless they are neighbours and begin as far apart each.
 SideBySide uncut_windows(const AxisLinks& width) {
-  auto repeating = width.of.repeating();
-  if (repeating.size() == 0) {
+  auto uncut = width.in_step();
+  if (uncut.size() == 0) {
     return {};
   }
-  return {0, width.of.step(), repeating};
+  return {0, width.of.step(), uncut};
 }
 
 // Those of which so many windows, and what these read, are in one group: none
@@ -24,17 +29,21 @@ int64_t rows_at_once(const Links& links, int64_t windows, int64_t positions) {
     return 0;
   }
   auto extent = width.last(row - 1) + 1 - width.of[0].first;
-  auto next = height.of.step() * width.other_size;
-  if (extent > positions || next == 0) {
+  if (extent > positions) {
     return 0;
   }
+  if (height.in_step().size() < 2 && height.size() > 1) {
+    return 1;
+  }
+  auto next = height.of.step() * width.other_size;
   return std::min(windows / row, (positions - extent) / next + 1);
 }
 
 // Whether a group from the row's first window on and one up to its last have
 // all that are cut off, and others the rest.
 bool cut_go_with_others(const AxisLinks& width, const SideBySide& side) {
-  auto& [windows, stride, uncut, rows, with_cut] = side;
+  auto windows = side.windows;
+  auto uncut = side.uncut;
   auto row = width.size();
   if (width.some_empty || windows < 2 || windows >= row ||
       uncut.begin > windows) {
@@ -62,6 +71,8 @@ SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
     auto reachable = (positions - span) / side.stride + 1;
     side.windows = std::min(most, reachable);
     side.with_cut = cut_go_with_others(width, side);
+    auto rows = kMostElements / (width.other_size * channels);
+    side.together = std::max<int64_t>(1, rows / kGroups * kGroups);
   }
   return side;
 }

@@ -11,6 +11,7 @@ struct SideBySide {
   Range uncut = {0, 0};  // windows that no end of the row cuts off
   int64_t rows = 0;      // whole ones at a time, where these are as few windows
   bool with_cut = false; // whether those cut off go with others of their row
+  int64_t together = 1;  // rows of which the same parts may follow each other
 };
 
 // Of windows along the innermost axis, as many as fit into one vector of so
