@@ -80,7 +80,8 @@ SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
 SideBySide
 spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
   auto side = uncut_windows(width);
-  if (side.stride < (width.kernel - 1) * width.step + 1) {
+  auto span = (width.kernel - 1) * width.step + 1;
+  if (channels > lanes || side.stride < span) {
     return side;
   }
   // What lies between a window and the next is written with it.
