@@ -57,7 +57,7 @@ MLX_POOLING_INLINE auto stored_wide(Vec<Wide<T>, L> value) {
   }
 }
 
-// Whether that takes no longer than to store all of a vector.
+// Whether some lanes of a vector are stored as fast as all.
 #if defined(__AVX512BW__)
 inline constexpr bool kMasksStores = true;
 #else
@@ -289,9 +289,9 @@ class GroupTaps {
   // Adds those of a part, of so many windows of so many rows.
   template <typename LinkOf>
   void add(const Task& task, int64_t windows, int64_t rows, LinkOf link_of) {
-    auto& [depth, height, width] = task.links.axes;
+    auto& width = task.links.axes[2];
     const Link first = link_of(0);
-    const auto next_row = height.of.step() * width.other_size;
+    const auto next_row = EvenRows(task.links).next();
     auto* of = of_[parts_];
     first_taps_[parts_++] = Lane(first.tap);
     int64_t j = 0;

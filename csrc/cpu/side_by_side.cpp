@@ -8,10 +8,15 @@ namespace {
 
 // Of rows that stay in the first level of cache, next to their results.
 constexpr int64_t kMostElements = 2048;
-// So many groups are reduced at once.
+// What any instruction set reduces at once divides that (kMostGroups).
 constexpr int64_t kGroups = 4;
 
-// Empty unless they are neighbours and begin as far apart each.
+// From a window's first position to its last.
+int64_t span(const AxisLinks& width) {
+  return (width.kernel - 1) * width.step + 1;
+}
+
+// Empty unless they begin as far apart each.
 SideBySide uncut_windows(const AxisLinks& width) {
   auto uncut = width.in_step();
   if (uncut.size() == 0) {
@@ -57,9 +62,8 @@ bool cut_go_with_others(const AxisLinks& width, const SideBySide& side) {
 
 SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
   auto& width = links.axes[2];
-  auto span = (width.kernel - 1) * width.step + 1;
   auto positions = 2 * lanes / channels;
-  if (channels > lanes || positions < span) {
+  if (channels > lanes || positions < span(width)) {
     return {};
   }
   auto most = lanes / channels;
@@ -68,7 +72,7 @@ SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
   if (side.rows > 0) {
     side.windows = 1; // of rows that are not whole
   } else if (side.stride > 0) {
-    auto reachable = (positions - span) / side.stride + 1;
+    auto reachable = (positions - span(width)) / side.stride + 1;
     side.windows = std::min(most, reachable);
     side.with_cut = cut_go_with_others(width, side);
     auto rows = kMostElements / (width.other_size * channels);
@@ -80,8 +84,7 @@ SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
 SideBySide
 spread_side_by_side(const AxisLinks& width, int64_t channels, int64_t lanes) {
   auto side = uncut_windows(width);
-  auto span = (width.kernel - 1) * width.step + 1;
-  if (channels > lanes || side.stride < span) {
+  if (channels > lanes || side.stride < span(width)) {
     return side;
   }
   // What lies between a window and the next is written with it.
