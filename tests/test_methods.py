@@ -151,11 +151,21 @@ def apart(array: np.ndarray, like: list[np.ndarray]) -> list[np.ndarray]:
 Found = list[tuple[np.ndarray, np.ndarray]]  # values and indices
 
 
-def maxima(inputs: list[np.ndarray], g: Geometry) -> Found:
+def compared(x: mx.array) -> np.ndarray:
+    """For the reference, which takes longer over float64."""
+    values = exact(x)
+    return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+def winners(inputs: list[np.ndarray], g: Geometry) -> Found:
     """Of each."""
     found = reference.max_pool(side_by_side(inputs), g)
     values, indices = apart(found.values, inputs), apart(found.indices, inputs)
     return list(zip(values, indices, strict=True))
+
+
+def maxima(inputs: list[mx.array], g: Geometry) -> Found:
+    return winners(list(map(compared, inputs)), g)
 
 
 def opposite(x: np.ndarray) -> np.ndarray:
@@ -163,14 +173,14 @@ def opposite(x: np.ndarray) -> np.ndarray:
     return x * -1.0 if np.issubdtype(x.dtype, np.floating) else ~x
 
 
-def minima(inputs: list[np.ndarray], g: Geometry) -> Found:
-    return [(opposite(v), i) for v, i in maxima([opposite(x) for x in inputs], g)]
+def minima(inputs: list[mx.array], g: Geometry) -> Found:
+    found = winners([opposite(compared(x)) for x in inputs], g)
+    return [(opposite(values), indices) for values, indices in found]
 
 
 def check_winners(
-    pool: Callable, inputs: list[mx.array], g: Geometry, of: Callable
+    pool: Callable, inputs: list[mx.array], g: Geometry, expected: Found
 ) -> None:
-    expected = of(list(map(exact, inputs)), g)
     for x, (values, indices) in zip(inputs, expected, strict=True):
         assert_same(pool(x, g), values)
         found = pool(x, g, return_indices=True)
@@ -179,9 +189,12 @@ def check_winners(
 
 
 @EACH_WINDOW
-def test_maximum_and_its_index(window):
-    inputs = [case.input() for case in cases(window)]
-    check_winners(max_pool, inputs, geometry(*window), maxima)
+def test_maximum_its_index_and_its_gradient(window):
+    g, some = geometry(*window), cases(window)
+    inputs = [case.input() for case in some]
+    expected = maxima(inputs, g)
+    check_winners(max_pool, inputs, g, expected)
+    check_gradients_of_maxima(some, inputs, expected)
 
 
 @EACH_WINDOW
@@ -195,8 +208,8 @@ def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
         Data(kind, channels).array((1, *g.size, channels), dtype)
         for channels in (1, 3, 4, 8, 32, 70)
     ]
-    check_winners(max_pool, inputs, g, maxima)
-    check_winners(min_pool, inputs, g, minima)
+    check_winners(max_pool, inputs, g, maxima(inputs, g))
+    check_winners(min_pool, inputs, g, minima(inputs, g))
 
 
 # Of which several whole ones fill a vector, or the same part of each fills one.
@@ -238,7 +251,11 @@ def test_maximum_of_many_short_rows(window, dtype: mx.Dtype):
     is_float = mx.issubdtype(dtype, mx.floating)
     cases = many_rows(window, ("ties", "nan") if is_float else ("extremes",))
     inputs = [case.input(dtype) for case in cases]
-    check_winners(max_pool, inputs, geometry(*window), maxima)
+    g = geometry(*window)
+    expected = maxima(inputs, g)
+    check_winners(max_pool, inputs, g, expected)
+    if dtype == mx.float32:
+        check_gradients_of_maxima(cases, inputs, expected)
 
 
 @pytest.mark.parametrize(
@@ -255,8 +272,8 @@ def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
         Data(kind, channels).array((1, *g.size, channels), dtype)
         for channels in (130, 603)
     ]
-    check_winners(max_pool, inputs, g, maxima)
-    check_winners(min_pool, inputs, g, minima)
+    check_winners(max_pool, inputs, g, maxima(inputs, g))
+    check_winners(min_pool, inputs, g, minima(inputs, g))
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8], ids=str)
@@ -269,7 +286,7 @@ def test_columns_of_many_channels(window, dtype: mx.Dtype):
     for channels in (1100, 4200):
         for kind in ("extremes",) if dtype == mx.uint8 else KINDS:
             x = Data(kind, 0).array((1, *g.size, channels), dtype)
-            check_winners(max_pool, [x], g, maxima)
+            check_winners(max_pool, [x], g, maxima([x], g))
             if kind == "normal":
                 expected = reference.avg_pool(exact(x), g)
                 magnitude = reference.avg_pool(absolute(exact(x)), g)
@@ -291,22 +308,13 @@ def test_gradient_of_runs_of_many_channels(channels: int, dtype: mx.Dtype):
     assert_rounded(dx, expected, magnitude, case.taps)
 
 
-@EACH_WINDOW
-def test_gradient_of_the_maximum(window):
-    check_gradients_of_maxima(geometry(*window), cases(window))
-
-
-@EACH_SHORT_ROW
-def test_gradient_of_the_maximum_of_many_short_rows(window):
-    check_gradients_of_maxima(geometry(*window), many_rows(window, ("ties", "nan")))
-
-
-def check_gradients_of_maxima(g: Geometry, cases: list[Case]) -> None:
-    inputs = [case.input() for case in cases]
-    winners = maxima(list(map(exact, inputs)), g)
+def check_gradients_of_maxima(
+    cases: list[Case], inputs: list[mx.array], winners: Found
+) -> None:
     for case, x, (_, indices) in zip(cases, inputs, winners, strict=True):
+        g = case.geometry
         dy = case.more(case.output_shape)
-        dx = vjp(lambda x: max_pool(x, g), x, dy)
+        dx = vjp(lambda x: max_pool(x, g), x, dy)  # noqa: B023
         expected = reference.scatter(exact(dy), indices, g.size)
         magnitude = reference.scatter(np.abs(exact(dy)), indices, g.size)
         assert_rounded(dx, expected, magnitude, case.taps)
@@ -506,17 +514,19 @@ def digest() -> str:
 
 @pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU kernels' threads and stores")
 def test_results_do_not_depend_on_threads_or_caches():
-    settings = [("NUM_THREADS", "1"), ("NUM_THREADS", "2"), ("NUM_THREADS", "7")]
-    settings += [("CACHE_BYTES", "0"), ("CACHE_BYTES", "1")]
     digests = {
         subprocess.run(
             [sys.executable, __file__],
-            env={**os.environ, f"MLX_POOLING_{name}": value},
+            env={
+                **os.environ,
+                "MLX_POOLING_NUM_THREADS": threads,
+                "MLX_POOLING_CACHE_BYTES": cache,
+            },
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         ).stdout
-        for name, value in settings
+        for threads, cache in (("1", "0"), ("2", "1"), ("7", "1"))
     }
     assert len(digests) == 1
 

@@ -45,7 +45,9 @@ RUNS = {
     "surface": Run(
         # Padding is numbers by the time that there is a shader.
         ("test_adaptive.py", "test_lp_pool.py", "test_min_pool.py", "test_unpool.py"),
-        leaving_out="a_long_plane or shared_out_among_threads",
+        # Minima of each number of channels take the shaders of maxima.
+        leaving_out="a_long_plane or shared_out_among_threads "
+        "or (test_min_pool and every_small_number_of_channels)",
     ),
     "agreement": Run((AGREEMENT,), leaving_out="any_geometry"),
     "any geometry": Run((f"{AGREEMENT}::test_maxima_of_any_geometry",)),
@@ -68,7 +70,8 @@ RUNS = {
     ),
     "sanitized, few outputs": Run(
         ("metal/on_host/test_lanes.py",),
-        leaving_out="planted or every_type or test_threads",
+        # Kinds of data differ in values, which are compared elsewhere.
+        leaving_out="planted or every_type or test_threads or nan or low or infinite",
         sanitized=True,
     ),
     "sanitized": Run(

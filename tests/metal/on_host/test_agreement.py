@@ -109,21 +109,27 @@ GEOMETRIES = {
 }
 
 
-def geometries(dtype: mx.Dtype, channels: int) -> list[tuple[int, Geometry]]:
-    """All, or of few channels, which take kernels of their own each, some.
+def geometries(
+    dtype: mx.Dtype, channels: int, step: int = 4
+) -> list[tuple[int, Geometry]]:
+    """All, or of few channels, which take kernels of their own each, one in `step`.
 
     Each geometry meets each number of channels, and each type of elements.
     """
     found = list(enumerate(GEOMETRIES.values()))
     is_full = channels * dtype.size % 16 == 0
-    return found if is_full else found[(METAL_TYPES.index(dtype) + channels) % 4 :: 4]
+    return (
+        found
+        if is_full
+        else found[(METAL_TYPES.index(dtype) + channels) % step :: step]
+    )
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32])
 @pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
 def test_maxima(dtype: mx.Dtype, channels: int):
     kinds = ("ties", "nan", "infinite", "low", "extremes")
-    for i, g in geometries(dtype, channels):
+    for i, g in geometries(dtype, channels, 6):
         x = Data(kinds[i % len(kinds)], i).array((2, *g.size, channels), dtype)
         assert_agree(maxima(x, g))
 
