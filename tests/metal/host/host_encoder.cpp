@@ -68,54 +68,16 @@ std::vector<std::smatch> matches(const std::string& text, const char* pattern) {
 
 // One report per access of the source: no scalar replacement splits a vector.
 // Of thread sanitizer only its instrumentation is used. Compiling takes longer
-// than running.
-const char* kWatched = "-Og -fno-tree-sra -fsanitize=thread";
+// than running, and less where a function's only call is inlined.
+const char* kWatched =
+    "-Og -finline-functions-called-once -fno-tree-sra -fsanitize=thread";
 
 bool watches() {
   return std::getenv("MLX_POOLING_SHADER_FLAGS") == nullptr;
 }
 
-const char* kReports = R"(
+const char* kBuffer = R"(
 #define UNWATCHED __attribute__((no_sanitize("thread")))
-enum class Kind : int { read, write, atomic };
-static void (*report)(const void*, size_t, size_t, Kind);
-#define REPORT(size)                                   \
-  UNWATCHED void __tsan_read##size(const void* p) {    \
-    report(p, size, size, Kind::read);                 \
-  }                                                    \
-  UNWATCHED void __tsan_write##size(const void* p) {   \
-    report(p, size, size, Kind::write);                \
-  }
-extern "C" {
-void __tsan_init() {}
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit(void*) {}
-REPORT(1)
-REPORT(2)
-REPORT(4)
-REPORT(8)
-REPORT(16)
-// Of types with less alignment: packed vectors, which have that of a quarter.
-UNWATCHED void __tsan_read_range(const void* p, size_t size) {
-  report(p, size, size < 4 ? 1 : size / 4, Kind::read);
-}
-UNWATCHED void __tsan_write_range(const void* p, size_t size) {
-  report(p, size, size < 4 ? 1 : size / 4, Kind::write);
-}
-UNWATCHED void report_atomic(const void* p) {
-  report(p, 4, 4, Kind::atomic);
-}
-static uint32_t (*exchange)(uint32_t, uint32_t);
-UNWATCHED uint32_t exchange_words(uint32_t value, uint32_t mask) {
-  return exchange(value, mask);
-}
-UNWATCHED void set_exchange(uint32_t (*to)(uint32_t, uint32_t)) {
-  exchange = to;
-}
-UNWATCHED void set_report(void (*to)(const void*, size_t, size_t, Kind)) {
-  report = to;
-}
-}
 struct Buffer {
   void* data;
   template <typename T>
@@ -215,19 +177,47 @@ void compile_header(const fs::path& header, const std::string& source) {
   });
 }
 
-void compile(const fs::path& library, const std::string& source) {
+void compile(
+    const fs::path& library,
+    const std::string& source,
+    const fs::path& reports) {
   auto code = library.string() + ".cpp";
   write_text(code, source);
   // To link all that C++ may need takes a fifth of the time.
   const std::string libraries = watches() ? " -nostdlib -lm -lgcc" : "";
   write(library, [&](const std::string& name) {
-    run_command(compiler() + " -shared -o " + name + " " + code + libraries);
+    run_command(
+        compiler() + " -shared -o " + name + " " + code + " " +
+        reports.string() + libraries);
   });
 }
 
-std::string host_library() {
-  std::ifstream file(fs::path(MLX_POOLING_HOST_INCLUDE) / "metal_stdlib");
+fs::path host_file(const char* name) {
+  return fs::path(MLX_POOLING_HOST_INCLUDE) / name;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string hash(const std::string& text) {
+  auto shared = compiler() + text_of(host_file("metal_stdlib")) +
+      text_of(host_file("reports.cpp"));
+  return "_" + std::to_string(std::hash<std::string>{}(text + shared));
+}
+
+// What all shaders call, compiled once for all.
+fs::path compiled_reports(const fs::path& folder) {
+  auto object = folder / ("reports" + hash("") + ".o");
+  if (!fs::exists(object)) {
+    write(object, [&](const std::string& name) {
+      run_command(
+          compiler() + " -c -o " + name + " " +
+          host_file("reports.cpp").string());
+    });
+  }
+  return object;
 }
 
 void access(const void* address, size_t size, size_t alignment, Kind kind);
@@ -263,12 +253,7 @@ Shader load(const Launch& launch) {
   auto entries = entry_points(launch, source);
   // Less the instantiation, which is nothing here.
   auto shared =
-      source.substr(0, source.rfind("MLX_POOLING_INSTANTIATE(")) + kReports;
-  auto hash = [&](const std::string& text) {
-    return "_" +
-        std::to_string(
-               std::hash<std::string>{}(text + compiler() + host_library()));
-  };
+      source.substr(0, source.rfind("MLX_POOLING_INSTANTIATE(")) + kBuffer;
   fs::path folder = env(
       "MLX_POOLING_SHADER_CACHE", fs::temp_directory_path() / "mlx_pooling");
   fs::create_directories(folder);
@@ -279,7 +264,8 @@ Shader load(const Launch& launch) {
       compile_header(header, shared);
     }
     compile(
-        library, "#include \"" + header.filename().string() + "\"\n" + entries);
+        library, "#include \"" + header.filename().string() + "\"\n" + entries,
+        compiled_reports(folder));
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
