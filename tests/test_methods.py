@@ -19,6 +19,7 @@ from metal.shader_host import RUNS_SHADERS
 from reference import Geometry
 from strategies import Case, Data
 from support import (
+    FLOATS,
     absolute,
     assert_rounded,
     assert_same,
@@ -153,8 +154,7 @@ Found = list[tuple[np.ndarray, np.ndarray]]  # values and indices
 
 def compared(x: mx.array) -> np.ndarray:
     """For the reference, which takes longer over float64."""
-    values = exact(x)
-    return values.astype(np.float32) if values.dtype == np.float64 else values
+    return exact(x).astype(np.float32) if x.dtype in FLOATS else exact(x)
 
 
 def winners(inputs: list[np.ndarray], g: Geometry) -> Found:
@@ -229,6 +229,10 @@ SHORT_ROWS = {
     "2/1 of 33": ((33,), 2, 1, 0, 1),
     "3/2 of 41": ((41,), 3, 2, 1, 1),
     "3/4 of 50": ((50,), 3, 4, 1, 1),
+    "5/1 of 40, beyond its beginning": ((40,), 5, 1, ((4, 0),), 1),
+    "3/1 of 131": ((131,), 3, 1, 1, 1),
+    "5/1 of 88, beyond its end": ((88,), 5, 1, ((0, 4),), 1),
+    "2/1 of 261": ((261,), 2, 1, 0, 1),
     "20/20 of 20": ((20,), 20, 20, 0, 1),
     "32/33 of 70": ((70,), 32, 33, 1, 1),
     "2/2 of 2x2": ((2, 2), 2, 2, 0, 1),

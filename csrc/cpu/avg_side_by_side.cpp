@@ -21,7 +21,7 @@ class GroupedAverages {
 
   void run(int64_t begin, int64_t end) const {
     Runs(task_, begin, end, [&](const GroupRun& run) {
-      run.groups > 1 ? reduce_many(run, end) : reduce<1>(run, end);
+      run.is_one_group() ? reduce<1>(run, end) : reduce_many(run, end);
     }).visit_all();
   }
 

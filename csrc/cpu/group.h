@@ -121,12 +121,14 @@ MLX_POOLING_INLINE int64_t columns(const Task& task, const GroupRun& run) {
 // leaves a third of them for what all have in common.
 inline constexpr int kMostGroups = kRegisters / 6;
 
-// G groups, from the run's group `first` on. Unless kInside, vectors of theirs
-// may reach beyond what may be read or overwritten.
+// G groups, the first of which has its elements so far from the run's first.
+// Unless kInside, vectors of theirs may reach beyond what may be read or
+// overwritten.
 template <int G, bool kInside>
 struct Groups {
   static constexpr int kCount = G;
-  int64_t first;
+  int64_t from;
+  int64_t to;
 };
 
 // Where the elements of a run's groups are in the arrays, results before window
@@ -144,8 +146,12 @@ class GroupElements {
         x_(static_cast<const T*>(task.from) + run.walk.plane() * channels_),
         x_end_(static_cast<const T*>(task.from_end)),
         end_((end - run.i) * channels_) {
-    auto left = (task.links.axes[2].size() - run.walk.w()) * channels_;
-    is_followed_ = !is_row_by_row_ || L <= left;
+    auto last =
+        run.walk.w() + (run.rows > 1 ? run.groups - 1 : 0) * run.windows;
+    auto left = (task.links.axes[2].size() - last) * channels_;
+    // By the next row, unless what is cut off of it was reduced before.
+    bool by_row = run.rows == 1 || task.side_by_side.uncut.begin == 0;
+    is_followed_ = L <= left || (!is_row_by_row_ && by_row);
   }
 
   // Calls visit(groups) with all of them: kMost at once, if they may be, which
@@ -153,27 +159,12 @@ class GroupElements {
   template <int kMost, typename Visit>
   MLX_POOLING_INLINE void for_each(Visit visit) const {
     if constexpr (kMost == 1) {
-      visit(Groups<1, false>{0});
+      visit(Groups<1, false>{0, 0});
     } else {
-      int64_t g = 0;
       const auto readable =
           x_end_ - x_ - run_.walk.newest() * channels_ - 2 * L;
-      auto at_once = [&](auto groups) MLX_POOLING_LAMBDA {
-        for (auto last = g + groups.kCount - 1; last < run_.groups &&
-             last * next_ <= readable && last * apart_ + L <= end_;
-             last += groups.kCount) {
-          visit(decltype(groups){g});
-          g = last + 1;
-        }
-      };
-      if (is_followed_ || kMasksStores) {
-        at_once(Groups<kMost, true>{0});
-        if constexpr (kMost > 2) {
-          at_once(Groups<2, true>{0});
-        }
-      }
-      for (; g < run_.groups; ++g) {
-        visit(Groups<1, false>{g});
+      for (int64_t row = 0; row < run_.rows; ++row) {
+        for_each_of_row<kMost>(row, readable, visit);
       }
     }
   }
@@ -186,7 +177,7 @@ class GroupElements {
       uintptr_t ahead,
       Vec<Wide<T>, L> (&low)[G],
       Vec<Wide<T>, L> (&high)[G]) const {
-    auto* row = x_ + spatial * channels_ + groups.first * next_;
+    auto* row = x_ + spatial * channels_ + groups.from;
     for (int g = 0; g < G; ++g, row += next_) {
       fetch_ahead<L>(row, ahead);
       fetch_ahead<L>(row + L, ahead);
@@ -200,7 +191,7 @@ class GroupElements {
       Groups<G, kInside> groups,
       void* to,
       const Vec<Wide<To>, L> (&results)[G]) const {
-    auto at = groups.first * apart_;
+    auto at = groups.to;
     auto* first = static_cast<To*>(to) + run_.i * channels_;
     for (int g = 0; g < G; ++g, at += apart_) {
       if (is_row_by_row_) { // hardware does not expect that
@@ -216,6 +207,33 @@ class GroupElements {
   }
 
  private:
+  template <int kMost, typename Visit>
+  MLX_POOLING_INLINE void
+  for_each_of_row(int64_t row, int64_t readable, const Visit& visit) const {
+    auto from = row * run_.next_row * channels_;
+    auto to = row * run_.rows_apart * channels_;
+    auto left = run_.groups;
+    auto at_once = [&](auto groups) MLX_POOLING_LAMBDA {
+      constexpr int64_t kLast = decltype(groups)::kCount - 1;
+      while (left > kLast && from + kLast * next_ <= readable &&
+             to + kLast * apart_ + L <= end_) {
+        visit(decltype(groups){from, to});
+        left -= kLast + 1;
+        from += (kLast + 1) * next_;
+        to += (kLast + 1) * apart_;
+      }
+    };
+    if (is_followed_ || kMasksStores) {
+      at_once(Groups<kMost, true>{});
+      if constexpr (kMost > 2) {
+        at_once(Groups<2, true>{});
+      }
+    }
+    for (; left > 0; --left, from += next_, to += apart_) {
+      visit(Groups<1, false>{from, to});
+    }
+  }
+
   const GroupRun& run_;
   int64_t channels_;
   int64_t count_;      // elements of a group's results

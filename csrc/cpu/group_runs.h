@@ -20,10 +20,17 @@ struct GroupRun {
   const Walk& walk;
   int64_t i;
   int64_t windows;
-  int64_t groups;
-  int64_t next;  // positions of the input from one group to the next
-  int64_t apart; // and windows
+  int64_t groups; // of a row, if there are several
+  int64_t next;   // positions of the input from one group to the next
+  int64_t apart;  // and windows
   Part part;
+  int64_t rows = 1;
+  int64_t next_row = 0; // as from one group to the next
+  int64_t rows_apart = 0;
+
+  bool is_one_group() const {
+    return groups * rows == 1;
+  }
 };
 
 // Rows of windows that none of the input's ends cut off: what they read lies as
@@ -90,6 +97,8 @@ class Runs {
   // Enough to share what a run costs, but not too many to reduce again for a
   // NaN.
   static constexpr int64_t kMost = 64;
+  // Groups of a row that are enough to be reduced together.
+  static constexpr int64_t kLongRow = 4;
 
   void visit_whole(int64_t rows) {
     auto at_once = std::min(side_.rows, rows);
@@ -100,16 +109,15 @@ class Runs {
     go_on(groups * at_once);
   }
 
-  // Of several rows the first groups, then the second ones and so on, if rows
-  // are more than a row has groups.
+  // Of several rows, if they are short: where those have few groups, the first
+  // ones, then the second ones and so on.
   void visit_in_parts(int64_t rows) {
     const auto windows = side_.windows;
     bool has_first = side_.uncut.begin > 0 || side_.uncut.end < windows;
     const auto from = has_first ? windows : 0;
     const auto inner = std::max<int64_t>(0, (side_.uncut.end - from) / windows);
     const auto done = from + inner * windows;
-    const auto together = std::min(rows, side_.together);
-    rows = together > inner ? together : 1;
+    rows = std::min(rows, side_.together);
     auto visit_at = [&](int64_t w, Part part) {
       auto apart = rows > 1 ? row_ : windows;
       visit(w, windows, rows, even_rows_.next(), apart, part);
@@ -117,8 +125,8 @@ class Runs {
     if (has_first) {
       visit_at(0, Part::first);
     }
-    if (rows == 1) {
-      visit_inner(from, inner);
+    if (rows == 1 || inner >= kLongRow) {
+      visit_inner(from, inner, rows);
     } else {
       for (auto w = from; w < done; w += windows) {
         visit_at(w, Part::inner);
@@ -136,12 +144,16 @@ class Runs {
     go_on(rows);
   }
 
-  // So many groups of one row.
-  void visit_inner(int64_t w, int64_t count) {
+  // So many groups of each row.
+  void visit_inner(int64_t w, int64_t count, int64_t rows) {
     const auto windows = side_.windows;
     for (int64_t groups; count > 0; count -= groups, w += groups * windows) {
       groups = std::min(count, kMost);
-      visit(w, windows, groups, windows * side_.stride, windows, Part::inner);
+      walk_.skip(w - walk_.w());
+      visit_(
+          GroupRun{
+              walk_, i_ + w, windows, groups, windows * side_.stride, windows,
+              Part::inner, rows, even_rows_.next(), row_});
     }
   }
 

@@ -30,8 +30,8 @@ class GroupedMaxima {
 
   void run(int64_t begin, int64_t end) const {
     Runs(task_, begin, end, [&](const GroupRun& run) {
-      bool is_done = run.groups > 1 ? reduce_many(run, end)
-                                    : reduce<Rule::fast, 1>(run, end);
+      bool is_done = run.is_one_group() ? reduce<Rule::fast, 1>(run, end)
+                                        : reduce_many(run, end);
       if (std::is_floating_point_v<A> && !is_done) {
         reduce_exactly(run, end);
       }
