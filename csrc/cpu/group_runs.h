@@ -144,11 +144,13 @@ class Runs {
     go_on(rows);
   }
 
-  // So many groups of each row.
+  // So many groups of each row. Of several rows all at once, as what lies
+  // beyond a row's last group is overwritten by the next row's first.
   void visit_inner(int64_t w, int64_t count, int64_t rows) {
     const auto windows = side_.windows;
+    const auto most = rows > 1 ? count : kMost;
     for (int64_t groups; count > 0; count -= groups, w += groups * windows) {
-      groups = std::min(count, kMost);
+      groups = std::min(count, most);
       walk_.skip(w - walk_.w());
       visit_(
           GroupRun{
