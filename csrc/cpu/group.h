@@ -142,13 +142,14 @@ class GroupElements {
         count_(run.windows * channels_),
         next_(run.next * channels_),
         apart_(run.apart * channels_),
+        row_(task.links.axes[2].size() * channels_),
         is_row_by_row_(apart_ > count_),
         x_(static_cast<const T*>(task.from) + run.walk.plane() * channels_),
         x_end_(static_cast<const T*>(task.from_end)),
         end_((end - run.i) * channels_) {
     auto last =
         run.walk.w() + (run.rows > 1 ? run.groups - 1 : 0) * run.windows;
-    auto left = (task.links.axes[2].size() - last) * channels_;
+    auto left = row_ - last * channels_;
     // By the next row, unless what is cut off of it was reduced before.
     bool by_row = run.rows == 1 || task.side_by_side.uncut.begin == 0;
     is_followed_ = L <= left || (!is_row_by_row_ && by_row);
@@ -211,7 +212,7 @@ class GroupElements {
   MLX_POOLING_INLINE void
   for_each_of_row(int64_t row, int64_t readable, const Visit& visit) const {
     auto from = row * run_.next_row * channels_;
-    auto to = row * run_.rows_apart * channels_;
+    auto to = row * row_;
     auto left = run_.groups;
     auto at_once = [&](auto groups) MLX_POOLING_LAMBDA {
       constexpr int64_t kLast = decltype(groups)::kCount - 1;
@@ -239,6 +240,7 @@ class GroupElements {
   int64_t count_;      // elements of a group's results
   int64_t next_;       // from one group's input to the next
   int64_t apart_;      // and from its results
+  int64_t row_;        // results of a row
   bool is_row_by_row_; // whether the groups are of one row each
   bool is_followed_;   // whether what is beyond them is written later
   const T* x_;         // the walk's plane

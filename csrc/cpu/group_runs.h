@@ -25,8 +25,7 @@ struct GroupRun {
   int64_t apart;  // and windows
   Part part;
   int64_t rows = 1;
-  int64_t next_row = 0; // as from one group to the next
-  int64_t rows_apart = 0;
+  int64_t next_row = 0; // positions of the input
 
   bool is_one_group() const {
     return groups * rows == 1;
@@ -151,11 +150,8 @@ class Runs {
     const auto most = rows > 1 ? count : kMost;
     for (int64_t groups; count > 0; count -= groups, w += groups * windows) {
       groups = std::min(count, most);
-      walk_.skip(w - walk_.w());
-      visit_(
-          GroupRun{
-              walk_, i_ + w, windows, groups, windows * side_.stride, windows,
-              Part::inner, rows, even_rows_.next(), row_});
+      auto next = windows * side_.stride;
+      visit(w, windows, groups, next, windows, Part::inner, rows);
     }
   }
 
@@ -166,9 +162,13 @@ class Runs {
       int64_t groups,
       int64_t next,
       int64_t apart,
-      Part part) {
+      Part part,
+      int64_t rows = 1) {
     walk_.skip(w - walk_.w());
-    visit_(GroupRun{walk_, i_ + w, windows, groups, next, apart, part});
+    visit_(
+        GroupRun{
+            walk_, i_ + w, windows, groups, next, apart, part, rows,
+            even_rows_.next()});
   }
 
   // From a row's first window to that of another.

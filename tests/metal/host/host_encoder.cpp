@@ -25,6 +25,7 @@
 #include "metal/encoder.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
+#include "reports.h"
 #include "simdgroup.h"
 
 namespace mlx_pooling::metal {
@@ -38,17 +39,11 @@ struct Position {
   uint32_t x, y, z;
 };
 
-enum class Kind : int { read, write, atomic };
-
-// `alignment` is what the type of the access demands.
-using Report =
-    void (*)(const void* address, size_t size, size_t alignment, Kind kind);
-
 // A compiled launch.
 struct Shader {
   bool has_lanes; // knows its simdgroup
   void (*set_report)(Report);
-  void (*set_exchange)(uint32_t (*)(uint32_t value, uint32_t mask));
+  void (*set_exchange)(Exchange);
   void (*set_constants)(const int32_t*);
   bool (*is_constant)(const void*);
   void (*run)(void* const* buffers, Position at, uint32_t lane);
@@ -202,8 +197,8 @@ std::string text_of(const fs::path& path) {
 }
 
 std::string hash(const std::string& text) {
-  auto shared = compiler() + text_of(host_file("metal_stdlib")) +
-      text_of(host_file("reports.cpp"));
+  static const auto shared = compiler() + text_of(host_file("metal_stdlib")) +
+      text_of(host_file("reports.h")) + text_of(host_file("reports.cpp"));
   return "_" + std::to_string(std::hash<std::string>{}(text + shared));
 }
 

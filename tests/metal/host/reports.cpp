@@ -1,17 +1,14 @@
 // What shaders on the host call: at each access to memory, as thread sanitizer
 // instruments it, and where lanes exchange words. Linked into each of them.
 
-#include <cstddef>
-#include <cstdint>
+#include "reports.h"
 
 #define UNWATCHED __attribute__((no_sanitize("thread")))
 
 namespace {
 
-enum class Kind : int { read, write, atomic };
-
-void (*report)(const void* address, size_t size, size_t alignment, Kind kind);
-uint32_t (*exchange)(uint32_t value, uint32_t mask);
+Report report;
+Exchange exchange;
 
 } // namespace
 
@@ -50,10 +47,10 @@ UNWATCHED uint32_t exchange_words(uint32_t value, uint32_t mask) {
   return exchange(value, mask);
 }
 
-UNWATCHED void set_report(decltype(report) to) {
+UNWATCHED void set_report(Report to) {
   report = to;
 }
-UNWATCHED void set_exchange(decltype(exchange) to) {
+UNWATCHED void set_exchange(Exchange to) {
   exchange = to;
 }
 }

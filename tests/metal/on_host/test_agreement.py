@@ -118,11 +118,9 @@ def geometries(
     """
     found = list(enumerate(GEOMETRIES.values()))
     is_full = channels * dtype.size % 16 == 0
-    return (
-        found
-        if is_full
-        else found[(METAL_TYPES.index(dtype) + channels) % step :: step]
-    )
+    if is_full:
+        return found
+    return found[(METAL_TYPES.index(dtype) + channels) % step :: step]
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32])

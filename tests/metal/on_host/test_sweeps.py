@@ -50,7 +50,9 @@ GEOMETRIES = {
 }
 
 
-def some(cases: Sequence, name: str, dtypes: Sequence[mx.Dtype], dtype: mx.Dtype):
+def some(
+    cases: Sequence[tuple], name: str, dtypes: Sequence[mx.Dtype], dtype: mx.Dtype
+) -> list[tuple]:
     """Two of them: each geometry meets each, and each type of elements does."""
     first = list(GEOMETRIES).index(name) + dtypes.index(dtype)
     return [cases[(first + step) % len(cases)] for step in (0, 2)]
