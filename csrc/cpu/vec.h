@@ -272,8 +272,36 @@ MLX_POOLING_INLINE Vec<uint16_t, L> narrow_float16(Vec<float, L> value) {
   return resize<uint16_t, L>(half);
 }
 
+// The upper halves of words, which AVX-512 moves without shifting them.
+template <int L>
+MLX_POOLING_INLINE Vec<uint16_t, L> upper_halves(Vec<uint32_t, L> words) {
+#if defined(__AVX512BW__)
+  if constexpr (L == 16) {
+    using Halves = Vec<uint16_t, 32>;
+    constexpr Halves kUpper = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                               23, 25, 27, 29, 31, 1,  3,  5,  7,  9,  11,
+                               13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    return bits_as<Vec<uint16_t, L>>(
+        _mm512_castsi512_si256(_mm512_permutexvar_epi16(
+            bits_as<__m512i>(kUpper), bits_as<__m512i>(words))));
+  }
+#endif
+  return resize<uint16_t, L>(words >> 16);
+}
+
 template <int L>
 MLX_POOLING_INLINE Vec<float, L> widen_bfloat16(Vec<uint16_t, L> half) {
+#if defined(__AVX512BW__)
+  if constexpr (L == 16) {
+    using Halves = Vec<uint16_t, 32>;
+    constexpr Halves kWords = {0, 0,  0, 1,  0, 2,  0, 3,  0, 4, 0,
+                               5, 0,  6, 0,  7, 0,  8, 0,  9, 0, 10,
+                               0, 11, 0, 12, 0, 13, 0, 14, 0, 15};
+    return bits_as<Vec<float, L>>(_mm512_maskz_permutexvar_epi16(
+        0xaaaaaaaau, bits_as<__m512i>(kWords),
+        _mm512_castsi256_si512(bits_as<__m256i>(half))));
+  }
+#endif
   using U = Vec<uint32_t, L>;
   return bits_as<Vec<float, L>>(U(resize<uint32_t, L>(half) << 16));
 }
@@ -282,10 +310,9 @@ template <int L>
 MLX_POOLING_INLINE Vec<uint16_t, L> narrow_bfloat16(Vec<float, L> value) {
   using U = Vec<uint32_t, L>;
   U bits = bits_as<U>(value);
-  U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  U nan = (bits >> 16) | 0x40u;
-  U half = value != value ? nan : rounded;
-  return resize<uint16_t, L>(half);
+  U rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  U nan = bits | 0x400000u;
+  return upper_halves<L>(value != value ? nan : rounded);
 }
 
 template <int L, typename T>
@@ -328,8 +355,7 @@ MLX_POOLING_INLINE auto stored(Vec<Arithmetic<T>, L> value) {
 template <typename T, int L>
 MLX_POOLING_INLINE auto stored_exactly(Vec<Arithmetic<T>, L> value) {
   if constexpr (std::is_same_v<T, BFloat16>) {
-    using U = Vec<uint32_t, L>;
-    return resize<uint16_t, L>(U(bits_as<U>(value) >> 16));
+    return upper_halves<L>(bits_as<Vec<uint32_t, L>>(value));
   } else {
     return stored<T, L>(value);
   }
