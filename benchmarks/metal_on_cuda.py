@@ -124,6 +124,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
+    shader_host.require_driver()
     cases = select(GLOBAL_CASES if args.whole else CASES, args.filter)
     if args.larger_than:
         itemsize = getattr(mx, args.dtype).size

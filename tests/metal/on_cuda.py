@@ -59,6 +59,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> int:
     args = parse_args()
+    shader_host.require_driver()
     console = Console(highlight=False)
     folder = args.build.resolve()
     with console.status("building the extension"):

@@ -98,6 +98,14 @@ def library() -> ctypes.CDLL:
     return library
 
 
+def require_driver() -> None:
+    """End the program where there is no GPU, before a build for nothing."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise SystemExit("[cuda] There is no libcuda.so.1.") from None
+
+
 def use_cuda(library: ctypes.CDLL, repeats: int = 0) -> None:
     """Run shaders on an NVIDIA GPU, and time ``repeats`` times five of each launch."""
     if error := library.use_cuda(repeats).decode():

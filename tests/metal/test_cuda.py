@@ -13,6 +13,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the tests' clang is installed on Linux only", allow_module_level=True)
 
+from metal.shader_host import require_driver
 from metal.test_plans import Shape, make_plan
 from reference import Geometry
 from support import geometry
@@ -92,6 +93,17 @@ def test_a_fault_is_found(library: ctypes.CDLL, tmp_path: Path):
     assert "no matching function for call to 'max_pool'" in errors(faulty, tmp_path)
 
 
+NO_GPU = "[cuda] There is no libcuda.so.1."
+without_gpu = pytest.mark.skipif(bool(find_library("cuda")), reason="there is a GPU")
+
+
+@without_gpu
 def test_it_is_said_that_there_is_no_gpu(library: ctypes.CDLL):
-    error = library.use_cuda(0).decode()
-    assert find_library("cuda") or error == "[cuda] There is no libcuda.so.1."
+    assert library.use_cuda(0).decode() == NO_GPU
+
+
+@without_gpu
+def test_programs_end_before_they_build():
+    with pytest.raises(SystemExit) as end:
+        require_driver()
+    assert end.value.code == NO_GPU
