@@ -58,6 +58,9 @@ WINDOWS = {
     "2-d 3": ((11, 12), 3, 1, 1, 1),
     "2-d 4": ((10, 9), 4, 1, ((1, 2), (2, 1)), 1),
     "2-d 5": ((11, 12), 5, 1, 2, 1),
+    # Of large windows, blocks may be one longer or shorter than the window.
+    "2-d 9 in rows of a longer block": ((18, 20), 9, 1, 4, 1),
+    "2-d 9 in rows of a shorter block": ((29, 27), 9, 1, 4, 1),
     "2-d 13": ((20, 18), 13, 1, 6, 1),
     "2-d 31": ((36, 35), 31, 1, 3, 1),
     "2-d 31 in bands": ((64, 9), (31, 3), 1, ((15, 15), (0, 2)), 1),

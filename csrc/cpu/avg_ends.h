@@ -43,6 +43,12 @@ class AvgEnds {
   MLX_POOLING_INLINE bool writes_by_position() const {
     return kDivided && writes_by_position_;
   }
+  const Value* values() const {
+    if constexpr (std::is_same_v<T, Value>) {
+      return reads_by_position() ? nullptr : x_;
+    }
+    return nullptr;
+  }
   Range read_alike() const {
     return alike(reads_by_position());
   }

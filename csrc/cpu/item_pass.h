@@ -36,8 +36,8 @@ class ItemPass {
         tap_unit_(tap_unit),
         item_(item),
         pitch_((item + 2 * kLanes - 1) / kLanes * kLanes),
-        slots_(std::max(links.span, links.block)),
-        items_(Op::take(scratch, slots_ * pitch_)),
+        slots_(std::max(links.span, links.blocks.longest())),
+        items_(Op::take(scratch, (slots_ + 1) * pitch_)),
         prefix_(Op::take(scratch, links.block > 0 ? item : 0)),
         parts_(links.parts) {
     restart();
@@ -54,7 +54,8 @@ class ItemPass {
 
   // Where to put item i, with how much added to its taps.
   Cells slot(int64_t i) const {
-    return items_ + i % slots_ * pitch_;
+    bool is_kept = links_.block == 0 || made_.has_rests(links_.blocks.at(i));
+    return items_ + (is_kept ? i % slots_ : slots_) * pitch_;
   }
   int64_t tap_base(int64_t i) const {
     return links_.block > 0 ? i * tap_unit_ : 0;
@@ -126,29 +127,29 @@ class ItemPass {
             slot(link.first + k * links_.step), tap * tap_unit_};
       }
     } else if (link.count > 0) {
-      auto last_block = links_.block_at(i).begin;
+      const auto last = links_.blocks.at(i);
       auto taps = (link.tap - link.first) * tap_unit_;
       auto rest = link.first;
-      for (; rest < last_block; rest = links_.block_at(rest).end) {
+      for (; rest < last.begin; rest = links_.blocks.at(rest).end) {
         parts_[count_++] = {slot(rest), taps};
       }
-      bool is_prefix = rest == last_block && rest > 0;
+      bool is_prefix = rest == last.begin && rest > 0;
       parts_[count_++] = {is_prefix ? prefix_ : slot(rest), taps};
     }
   }
 
   void collect(int64_t i) {
-    const auto block = links_.block_at(i);
-    const auto begin = std::max(from_.begin, block.begin);
+    const auto block = links_.blocks.at(i);
     if (made_.has_prefixes(block)) {
       auto item = slot(i);
-      if (i == begin) {
+      if (i == block.begin) {
         join(item, nullptr, prefix_);
       } else {
         join(prefix_, &item, prefix_);
       }
     }
     if (i + 1 == block.end && made_.has_rests(block)) {
+      const auto begin = std::max(from_.begin, block.begin);
       for (auto k = i - 1; k >= begin; --k) {
         auto rest = slot(k + 1);
         join(slot(k), &rest, slot(k));

@@ -49,6 +49,14 @@ std::vector<LinkRun> cover_runs(const Axis& axis, LinkOf link_of) {
   return runs;
 }
 
+// How many blocks make up so many positions, if there are any that do and each
+// is at most one longer or shorter than windows of `length`; else 0. Inside of
+// a longer one there would be windows, and over a shorter one some would reach.
+int64_t even_blocks(int64_t positions, int64_t length) {
+  auto count = ceil_div(positions, length + 1);
+  return count * (length - 1) <= positions ? count : 0;
+}
+
 // All facts about the links, of which those that repeat need no second look.
 void survey(AxisLinks& links) {
   links.span = 1;
@@ -71,22 +79,21 @@ void survey(AxisLinks& links) {
         links.in_order && link.first >= first && links.last(i) >= last;
     first = link.first;
     last = links.last(i);
-    first_end = first_end.value_or(last);
+    first_end = first_end.value_or(last + 1);
     links.span = std::max(links.span, last - first + 1);
     links.longest = std::max(links.longest, link.count);
     if (first > 0 && first + link.count < links.other_size) {
       shortest = std::min(shortest, link.count);
     }
   }
-  // A block as long as the shortest window that no end cuts off, so that every
-  // window reaches over some block's end.
+  // As long as the shortest window that no end cuts off.
   bool in_blocks = links.step == 1 && links.in_order &&
       links.longest > kLongestDirect && shortest >= kShortestBlock;
-  links.block = in_blocks ? std::min(shortest, links.longest) : 0;
   if (in_blocks) {
-    links.block_shift = links.block - 1 - *first_end % links.block;
+    links.block = std::min(shortest, links.longest);
+    links.blocks = Blocks(links.other_size, links.block, *first_end, first);
   }
-  links.parts = links.block > 0 ? links.span / links.block + 2
+  links.parts = links.block > 0 ? links.span / (links.block - 1) + 2
                                 : links.span / links.step + 1;
 }
 
@@ -140,6 +147,19 @@ Range trimmed(const AxisLinks& links, Range of) {
 }
 
 } // namespace
+
+// Where the last window begins, a block does, if it can: that has no rests.
+Blocks::Blocks(
+    int64_t size, int64_t length, int64_t first_end, int64_t last_begin)
+    : size_(size), first_end_(first_end) {
+  auto between = std::max<int64_t>(0, last_begin - first_end);
+  auto count = even_blocks(between, length);
+  bool is_even = count > 0 || between == 0;
+  even_end_ = is_even ? first_end + between : size;
+  length_ = count > 0 ? between / count : length;
+  longer_ = count > 0 ? between % count : 0;
+  longest_ = std::max(first_end, length_ + (longer_ > 0 ? 1 : 0));
+}
 
 int64_t LinkTable::end_of_run(int64_t i) const {
   if (runs_.empty()) {
@@ -198,6 +218,7 @@ Range linked(const AxisLinks& links, Range of) {
 BlockParts::BlockParts(const AxisLinks& links, Range of) {
   of = trimmed(links, of);
   bool is_empty = of.size() == 0;
+  first_begin_ = is_empty ? 0 : links.of[of.begin].first;
   first_end_ = is_empty ? links.other_size : links.last(of.begin);
   last_begin_ = is_empty ? 0 : links.of[of.end - 1].first;
   last_end_ = is_empty ? 0 : links.last(of.end - 1);

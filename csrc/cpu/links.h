@@ -109,6 +109,47 @@ struct Dense {
   }
 };
 
+// Blocks of an axis that large windows are put together from. The first ends
+// where the first window does, and the others are so short that a window inside
+// of one begins or ends with it: every window is a rest of the block that it
+// begins in or a prefix of the one that it ends in, or both and what lies
+// between.
+class Blocks {
+ public:
+  Blocks() = default;
+
+  // Of `size` positions and windows of `length`, the first of which ends before
+  // `first_end`, while the last begins at `last_begin`.
+  Blocks(int64_t size, int64_t length, int64_t first_end, int64_t last_begin);
+
+  MLX_POOLING_INLINE Range at(int64_t i) const {
+    if (i < first_end_) {
+      return {0, first_end_};
+    }
+    if (i >= even_end_) {
+      return {even_end_, size_};
+    }
+    auto after = i - first_end_;
+    auto n = after < longer_ * (length_ + 1) ? after / (length_ + 1)
+                                             : (after - longer_) / length_;
+    auto begin = first_end_ + n * length_ + std::min(n, longer_);
+    auto end = begin + length_ + (n < longer_ ? 1 : 0);
+    return {begin, std::min(end, size_)};
+  }
+
+  int64_t longest() const {
+    return longest_;
+  }
+
+ private:
+  int64_t size_ = 0;
+  int64_t first_end_ = 0;
+  int64_t even_end_ = 0; // of blocks of `length_` or one more
+  int64_t length_ = 0;
+  int64_t longer_ = 0; // so many come first
+  int64_t longest_ = 0;
+};
+
 // The links of every position of one axis, so that kernels divide nothing.
 struct AxisLinks {
   LinkTable of = {};
@@ -131,12 +172,11 @@ struct AxisLinks {
   int64_t span = 0;
   bool some_empty = false;
   bool in_order = true;
-  // Where large windows are made up of blocks (see ItemPass), their length;
-  // else 0. The first begins `block_shift` before position 0, so that one ends
-  // where the first window does. A window consists of at most `parts` parts.
+  // Where large windows are made up of blocks (see ItemPass), about their
+  // length; else 0. A window consists of at most `parts` parts.
   int64_t block = 0;
-  int64_t block_shift = 0;
   int64_t parts = 0;
+  Blocks blocks = {};
 
   int64_t size() const {
     return of.size();
@@ -152,12 +192,6 @@ struct AxisLinks {
   // operations for each of the others, not one for each tap.
   bool in_blocks() const {
     return block > 0 && span * size() > 4 * other_size + 3 * size();
-  }
-
-  // The block that others' position i is in, as far as there are positions.
-  MLX_POOLING_INLINE Range block_at(int64_t i) const {
-    auto begin = (i + block_shift) / block * block - block_shift;
-    return {std::max<int64_t>(begin, 0), std::min(begin + block, other_size)};
   }
 
   // Where neighbours have neighbouring links: position o is linked to `kernel`
@@ -198,7 +232,8 @@ class BlockParts {
   // Whether some windows end in the block and begin with it or before. They all
   // reach its end if it is the first: that is a rest.
   MLX_POOLING_INLINE bool has_prefixes(Range block) const {
-    return block.begin > 0 && first_end_ < block.end;
+    return block.begin > 0 && first_begin_ <= block.begin &&
+        first_end_ < block.end;
   }
 
   // Whether some begin in the block, or go on behind it.
@@ -208,7 +243,8 @@ class BlockParts {
   }
 
  private:
-  // Positions that the first window ends with, and the last begins and ends.
+  // Positions that the first and the last window begin and end with.
+  int64_t first_begin_;
   int64_t first_end_;
   int64_t last_begin_;
   int64_t last_end_;

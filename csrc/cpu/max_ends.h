@@ -54,8 +54,11 @@ class MaxEnds {
         around_caches_(task.around_caches),
         flip_(flips<T>(task)) {}
 
-  static constexpr bool reads_by_position() {
-    return false;
+  const typename Op::Value* values() const {
+    if constexpr (std::is_same_v<T, typename Op::Value>) {
+      return flip_ == 0 ? x_ : nullptr;
+    }
+    return nullptr;
   }
   static constexpr Range read_alike() {
     return kWholeRow;

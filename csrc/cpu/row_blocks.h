@@ -13,11 +13,10 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces large windows along the innermost axis, a row at a time, by blocks as
-// ItemPass does, with as many channels at a time as stay in registers. Elements
-// are read where they lie: `Ends` has what ColumnByColumn asks for, and
+// ItemPass does, with as many channels at a time as stay in registers. `Ends`
+// has what Sweep asks for, and
 //
-//   reads_by_position(): whether to read each element only once
-//   fetch_cell_ahead(at, ahead): asks for what lies so many bytes from there
+//   values(): the array that is read, where it holds what is reduced; or null
 //   see_nan(is_there): where Op is watched, whether a NaN was read
 template <typename Ends>
 class RowBlocks {
@@ -46,7 +45,9 @@ class RowBlocks {
         made_(links, to),
         channels_(channels),
         pitch_(pitch),
-        slots_(std::bit_ceil(static_cast<uint64_t>(links.span + links.block))),
+        slots_(
+            std::bit_ceil(
+                static_cast<uint64_t>(links.span + links.blocks.longest()))),
         rests_(Op::take(scratch, slots_ * kStrip)),
         taps_(scratch.take<Value>(slots_ * kStrip)),
         uncut_(uncut()) {
@@ -121,113 +122,86 @@ class RowBlocks {
   void look_up(int64_t begin, int64_t end) {
     for (auto o = begin; o < end; ++o) {
       const Link link = links_.of[o];
+      bool is_empty = link.count == 0;
       cuts_.push_back(
-          {link.first, links_.last(o), links_.block_at(link.first).end,
-           link.tap - link.first, link.count == 0});
+          {link.first, links_.last(o),
+           is_empty ? link.first : links_.blocks.at(link.first).end,
+           link.tap - link.first, is_empty});
     }
   }
 
-  // The same channels of a row's positions.
+  // The same channels of a block's positions.
   template <int U>
-  class Strip {
-   public:
-    Strip(
-        const RowBlocks& blocks,
-        const Ends& ends,
-        const LinkedRow& row,
-        int64_t ahead,
-        int64_t c)
-        : ends_(ends),
-          row_(row),
-          pitch_(blocks.pitch_),
-          first_(row.spatial * pitch_ + blocks.channels_.begin + c),
-          ahead_(ahead * pitch_ * sizeof(typename Ends::Stored)),
-          mask_(blocks.slots_ - 1),
-          rests_(blocks.rests_),
-          taps_(blocks.taps_),
-          keeps_taps_(ends.reads_by_position()) {}
-
-    // Position i, for the first time.
-    MLX_POOLING_INLINE Window<U> new_tap(int64_t i) {
-      auto window = tap(i);
-      for (int u = 0; u < U; ++u) {
-        if constexpr (Op::kWatched) {
-          watch_.see(window.cells[u].value, u);
-        }
-        if (keeps_taps_) {
-          store<kLanes>(taps_ + slot(i, u), window.cells[u].value);
-        }
-      }
-      return window;
-    }
-
-    // For the second time, with more to do for each than the first: memory is
-    // asked for no faster than it comes.
-    MLX_POOLING_INLINE Window<U> tap_again(int64_t i) const {
-      fetch_ahead(i, i + 1);
-      if (!keeps_taps_) {
-        return tap(i);
-      }
-      Window<U> window;
-      for (int u = 0; u < U; ++u) {
-        window.cells[u] = Op::template tap<kLanes>(taps_ + slot(i, u), i);
-      }
-      return window;
-    }
-
-    MLX_POOLING_INLINE void fetch_ahead(int64_t begin, int64_t end) const {
-      for (auto i = begin; i < end; ++i) {
-        for (int u = 0; u < U; ++u) {
-          ends_.template fetch_cell_ahead<kLanes>(at(i, u), ahead_);
-        }
-      }
-    }
-
-    // What position i makes together with those after it in its block.
-    MLX_POOLING_INLINE void keep_rest(const Window<U>& window, int64_t i) {
-      for (int u = 0; u < U; ++u) {
-        Op::template write<kLanes>(rests_ + slot(i, u), window.cells[u]);
-      }
-    }
-    MLX_POOLING_INLINE Window<U> rest(int64_t i) const {
-      Window<U> window;
-      for (int u = 0; u < U; ++u) {
-        window.cells[u] = Op::template read<kLanes>(rests_ + slot(i, u));
-      }
-      return window;
-    }
-
-    MLX_POOLING_INLINE bool saw_nan() const {
-      return watch_.saw_nan();
-    }
-
-   private:
+  struct Strip {
     MLX_POOLING_INLINE Window<U> tap(int64_t i) const {
       Window<U> window;
-      auto common = ends_.reading({row_.spatial, i, row_.d, row_.h}, i);
       for (int u = 0; u < U; ++u) {
-        window.cells[u] = ends_.template read_cell<kLanes>(at(i, u), common);
+        window.cells[u] = Op::template tap<kLanes>(at(i) + u * kLanes, i);
       }
       return window;
     }
 
-    MLX_POOLING_INLINE int64_t at(int64_t i, int u) const {
-      return first_ + i * pitch_ + u * kLanes;
-    }
-    MLX_POOLING_INLINE int64_t slot(int64_t i, int u) const {
-      return ((i & mask_) * U + u) * kLanes;
+    // Asks for some of the vectors that lie `ahead`. With half of them at a
+    // time: of requests made faster than memory takes them, some get lost.
+    template <int kBegin, int kEnd>
+    MLX_POOLING_INLINE void ask_ahead(int64_t i) const {
+      for (int u = kBegin; u < kEnd; ++u) {
+        fetch_ahead<kLanes, 2>(at(i) + u * kLanes, ahead);
+      }
     }
 
-    const Ends ends_; // where no store can change it
-    LinkedRow row_;
-    int64_t pitch_;
-    int64_t first_;
-    uintptr_t ahead_;
-    int64_t mask_;
-    typename Op::Cells rests_;
-    Value* taps_;
-    bool keeps_taps_;
-    NanWatch<Value, kLanes, U> watch_;
+    MLX_POOLING_INLINE const Value* at(int64_t i) const {
+      return values + (i - begin) * pitch;
+    }
+
+    const Value* values; // from position `begin` on
+    int64_t begin;
+    int64_t pitch;
+    uintptr_t ahead;
+  };
+
+  // In place, where `values` are the channels of the row, or as they are read.
+  template <int U>
+  MLX_POOLING_INLINE Strip<U> strip_of(
+      Range block, Ends& ends, const LinkedRow& row, uintptr_t ahead, int64_t c)
+      const {
+    if (auto* values = ends.values()) {
+      auto at = (row.spatial + block.begin) * pitch_ + channels_.begin + c;
+      return {values + at, block.begin, pitch_, ahead};
+    }
+    constexpr int64_t kPitch = U * kLanes;
+    for (auto i = block.begin; i < block.end; ++i) {
+      auto common = ends.reading({row.spatial, i, row.d, row.h}, i);
+      ends.read(
+          row.spatial + i, channels_.begin + c, kPitch, ahead, common,
+          taps_ + (i - block.begin) * kPitch);
+    }
+    return {taps_, block.begin, kPitch, 0};
+  }
+
+  // What a block's positions make together with those after them.
+  template <int U>
+  struct Rests {
+    MLX_POOLING_INLINE void keep(const Window<U>& window, int64_t i) const {
+      for (int u = 0; u < U; ++u) {
+        Op::template write<kLanes>(at(i) + u * kLanes, window.cells[u]);
+      }
+    }
+
+    MLX_POOLING_INLINE Window<U> operator[](int64_t i) const {
+      Window<U> window;
+      for (int u = 0; u < U; ++u) {
+        window.cells[u] = Op::template read<kLanes>(at(i) + u * kLanes);
+      }
+      return window;
+    }
+
+    MLX_POOLING_INLINE typename Op::Cells at(int64_t i) const {
+      return cells + (i & mask) * (U * kLanes);
+    }
+
+    typename Op::Cells cells;
+    int64_t mask;
   };
 
   template <int U, typename Emit>
@@ -236,76 +210,129 @@ class RowBlocks {
       const LinkedRow& row,
       int64_t ahead,
       int64_t c,
-      const Emit& emit) const {
-    Strip<U> strip(*this, ends, row, ahead, c);
-    const auto length = links_.block;
+      const Emit emit) const {
+    constexpr int kHalf = U / 2;
+    const Rests<U> rests{rests_, slots_ - 1};
+    const auto length = links_.kernel;
     const auto last_of_uncut = this->last_of_uncut();
+    const auto tap_base = row.tap;
+    NanWatch<Value, kLanes, U> watch;
     auto next = to_.begin;
     auto cut = cuts_.begin();
-    for (int64_t begin = from_.begin, end; begin < from_.end; begin = end) {
-      const auto block = links_.block_at(begin);
-      end = std::min(block.end, from_.end);
-      auto joined = strip.new_tap(end - 1);
-      strip.keep_rest(joined, end - 1);
-      for (auto i = end - 2; i >= begin; --i) {
-        auto before = strip.new_tap(i);
-        before.join(joined);
-        joined = before;
-        strip.keep_rest(joined, i);
+    for (auto at = from_.begin; at < from_.end;) {
+      const auto block = links_.blocks.at(at);
+      const auto begin = at;
+      const auto end = at = std::min(block.end, from_.end);
+      const bool has_rests = made_.has_rests(block);
+      const auto strip = strip_of<U>(
+          {begin, end}, ends, row,
+          ahead * pitch_ * sizeof(typename Ends::Stored), c);
+      auto first_tap = [&](int64_t i) MLX_POOLING_LAMBDA {
+        strip.template ask_ahead<0, kHalf>(i);
+        auto window = strip.tap(i);
+        if constexpr (Op::kWatched) {
+          for (int u = 0; u < U; ++u) {
+            watch.see(window.cells[u].value, u);
+          }
+        }
+        return window;
+      };
+      auto last_tap = [&](int64_t i) MLX_POOLING_LAMBDA {
+        strip.template ask_ahead<kHalf, U>(i);
+        return has_rests ? strip.tap(i) : first_tap(i);
+      };
+      Window<U> prefix;
+      if (has_rests) {
+        prefix = make_rests({begin, end}, rests, first_tap);
       }
-      auto prefix = joined; // of all, where no window ends before
-      auto i = end - 1;
+      auto start = end - 1; // or the first that a window ends with
       if (made_.has_prefixes(block)) {
-        prefix = strip.tap_again(begin);
-        i = begin;
+        prefix = last_tap(begin);
+        start = begin;
       } else {
-        strip.fetch_ahead(begin, end);
+        for (auto i = begin; i < end; ++i) {
+          strip.template ask_ahead<kHalf, U>(i);
+        }
       }
-      while (true) {
+      // Windows of a rest of the block before and a prefix of this one.
+      const Range plain{
+          std::max(start + 1, last_of_uncut.begin),
+          std::min({end, last_of_uncut.end, block.begin + length - 1})};
+      for (auto i = start; i < end; ++i) {
+        if (plain.contains(i)) {
+          for (; i < plain.end; ++i) {
+            prefix.join(last_tap(i));
+            auto first = i - length + 1;
+            auto window = rests[first];
+            window.join(prefix);
+            emit(next++, c, window.moved(tap_base - first));
+          }
+          if (i == end) {
+            break;
+          }
+        }
+        if (i > start) {
+          prefix.join(last_tap(i));
+        }
         if (last_of_uncut.contains(i)) {
           auto first = i - length + 1;
-          auto window = prefix;
-          if (first != block.begin) {
-            window = strip.rest(first);
-            window.join(prefix);
-          }
-          emit(next++, c, window.moved(row.tap - first));
+          auto next_block = first < block.begin ? block.begin : block.end;
+          auto window =
+              window_of(first, next_block, rests, block.begin, prefix);
+          emit(next++, c, window.moved(tap_base - first));
         } else {
           for (; cut != cuts_.end() && cut->last <= i; ++cut) {
-            auto window = window_of(*cut, strip, block.begin, prefix);
-            emit(next++, c, window.moved(row.tap + cut->taps));
+            auto window = cut->is_empty
+                ? nothing<U>()
+                : window_of(
+                      cut->first, cut->next_block, rests, block.begin, prefix);
+            emit(next++, c, window.moved(tap_base + cut->taps));
           }
         }
-        if (++i == end) {
-          break;
-        }
-        prefix.join(strip.tap_again(i));
       }
     }
     if constexpr (Op::kWatched) {
-      ends.see_nan(strip.saw_nan());
+      ends.see_nan(watch.saw_nan());
     }
   }
 
-  // Of the rests of blocks before this one and the prefix of this one.
+  // Gives that of the first position, too.
+  template <int U, typename Tap>
+  MLX_POOLING_INLINE static Window<U>
+  make_rests(Range block, const Rests<U>& rests, const Tap& tap) {
+    auto window = tap(block.end - 1);
+    rests.keep(window, block.end - 1);
+    for (auto i = block.end - 2; i >= block.begin; --i) {
+      auto before = tap(i);
+      before.join(window);
+      window = before;
+      rests.keep(window, i);
+    }
+    return window;
+  }
+
+  template <int U>
+  MLX_POOLING_INLINE static Window<U> nothing() {
+    Window<U> window;
+    window.cells.fill(Op::template nothing<kLanes>());
+    return window;
+  }
+
+  // From position `first` on, behind whose block `whole` is: of the rests of
+  // blocks before this one, and the prefix of this one.
   template <int U>
   MLX_POOLING_INLINE Window<U> window_of(
-      const Cut& cut,
-      const Strip<U>& strip,
+      int64_t first,
+      int64_t whole,
+      const Rests<U>& rests,
       int64_t block,
       const Window<U>& prefix) const {
-    if (cut.is_empty) {
-      Window<U> nothing;
-      nothing.cells.fill(Op::template nothing<kLanes>());
-      return nothing;
-    }
-    if (cut.first == block) {
+    if (first == block) {
       return prefix;
     }
-    auto window = strip.rest(cut.first);
-    auto whole = cut.next_block;
-    for (; whole < block; whole += links_.block) {
-      window.join(strip.rest(whole));
+    auto window = rests[first];
+    for (; whole < block; whole = links_.blocks.at(whole).end) {
+      window.join(rests[whole]);
     }
     if (whole == block) {
       window.join(prefix);
@@ -321,7 +348,7 @@ class RowBlocks {
   int64_t pitch_;
   int64_t slots_;
   typename Op::Cells rests_;
-  Value* taps_; // where reading them again would cost more
+  Value* taps_; // of a block, if they are not in place
   Range uncut_;
   std::vector<Cut> cuts_;
 };

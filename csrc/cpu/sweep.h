@@ -145,8 +145,9 @@ class Sweep {
     const auto ahead = links_.axes[2].other_size;
     row.reduce(
         ends_, row_at(d, h, tap_base), ahead,
-        [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
-          auto to = out + ((o - row_.begin) * block_.size() + c);
+        [out, first = row_.begin, pitch = block_.size()](
+            int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
+          auto to = out + ((o - first) * pitch + c);
           for (const auto& cell : cells) {
             Op::template write<kLanes>(to, cell);
             to = to + kLanes;
@@ -170,18 +171,19 @@ class Sweep {
     }
     const auto first =
         sample_ * links_.axes[2].size() * channels_ + block_.begin;
-    const auto ahead = 2 * positions_ahead(RowBlocks<Ends>::kStrip * kSize);
+    const auto ahead = positions_ahead(RowBlocks<Ends>::kStrip * kSize);
     row.reduce(
-        ends_, row_at(0, 0, 0), ahead,
-        [&](int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
-          auto common = ends.writing(0, 0, o);
-          auto at = first + o * channels_ + c;
-          for (const auto& cell : cells) {
-            ends.template write_cell<kLanes>(
-                at, ahead * channels_ * kSize, cell, common);
-            at += kLanes;
-          }
-        });
+        ends_, row_at(0, 0, 0), 8 * ahead,
+        [=, channels = channels_](int64_t o, int64_t c, const auto& cells)
+            MLX_POOLING_LAMBDA {
+              auto common = ends.writing(0, 0, o);
+              auto at = first + o * channels + c;
+              for (const auto& cell : cells) {
+                ends.template write_cell<kLanes>(
+                    at, 2 * ahead * channels * kSize, cell, common);
+                at += kLanes;
+              }
+            });
   }
 
   LinkedRow row_at(int64_t d, int64_t h, int64_t tap_base) const {
