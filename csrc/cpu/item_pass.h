@@ -52,7 +52,8 @@ class ItemPass {
     return from_;
   }
 
-  // Where to put item i, with how much added to its taps.
+  // Where to put item i, with how much added to its taps. Those that no rests
+  // are made of take turns in one place, and leave the others in the caches.
   Cells slot(int64_t i) const {
     bool is_kept = links_.block == 0 || made_.has_rests(links_.blocks.at(i));
     return items_ + (is_kept ? i % slots_ : slots_) * pitch_;

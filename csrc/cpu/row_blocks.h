@@ -141,8 +141,8 @@ class RowBlocks {
       return window;
     }
 
-    // Asks for some of the vectors that lie `ahead`. With half of them at a
-    // time: of requests made faster than memory takes them, some get lost.
+    // Asks for some of the vectors that lie `ahead`. Each pass over a position
+    // asks for half: all at a time come later than they do one by one.
     template <int kBegin, int kEnd>
     MLX_POOLING_INLINE void ask_ahead(int64_t i) const {
       for (int u = kBegin; u < kEnd; ++u) {

@@ -239,7 +239,7 @@ class RowByRow {
             MLX_POOLING_LAMBDA {
               NanWatch<typename Op::Value, L, U> watch;
               auto cell = [&](int64_t at, int64_t k, int u) MLX_POOLING_LAMBDA {
-                ends.template fetch_cell_ahead<L, 1>(at + u * L, ahead);
+                ends.template fetch_cell_ahead<L>(at + u * L, ahead);
                 auto cell = ends.template read_cell<L>(at + u * L, common);
                 if constexpr (Op::kWatched) {
                   watch.see(cell.value, u);

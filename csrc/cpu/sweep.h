@@ -171,6 +171,7 @@ class Sweep {
     }
     const auto first =
         sample_ * links_.axes[2].size() * channels_ + block_.begin;
+    // A strip is gone through faster than memory gives it: asking early helps.
     const auto ahead = positions_ahead(RowBlocks<Ends>::kStrip * kSize);
     row.reduce(
         ends_, row_at(0, 0, 0), 8 * ahead,
