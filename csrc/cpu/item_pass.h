@@ -56,7 +56,7 @@ class ItemPass {
   // are made of take turns in one place, and leave the others in the caches.
   Cells slot(int64_t i) const {
     bool is_kept = links_.block == 0 || made_.has_rests(links_.blocks.at(i));
-    return items_ + (is_kept ? i % slots_ : slots_) * pitch_;
+    return is_kept ? kept(i) : items_ + slots_ * pitch_;
   }
   int64_t tap_base(int64_t i) const {
     return links_.block > 0 ? i * tap_unit_ : 0;
@@ -82,6 +82,10 @@ class ItemPass {
 
  private:
   static constexpr int kLanes = Op::kLanes;
+
+  Cells kept(int64_t i) const {
+    return items_ + i % slots_ * pitch_;
+  }
 
   struct Part {
     Cells cells;
@@ -125,17 +129,17 @@ class ItemPass {
       for (int64_t k = 0; k < link.count; ++k) {
         auto tap = link.tap + k * links_.tap_step;
         parts_[count_++] = {
-            slot(link.first + k * links_.step), tap * tap_unit_};
+            kept(link.first + k * links_.step), tap * tap_unit_};
       }
     } else if (link.count > 0) {
       const auto last = links_.blocks.at(i);
       auto taps = (link.tap - link.first) * tap_unit_;
       auto rest = link.first;
       for (; rest < last.begin; rest = links_.blocks.at(rest).end) {
-        parts_[count_++] = {slot(rest), taps};
+        parts_[count_++] = {kept(rest), taps};
       }
       bool is_prefix = rest == last.begin && rest > 0;
-      parts_[count_++] = {is_prefix ? prefix_ : slot(rest), taps};
+      parts_[count_++] = {is_prefix ? prefix_ : kept(rest), taps};
     }
   }
 
@@ -152,8 +156,8 @@ class ItemPass {
     if (i + 1 == block.end && made_.has_rests(block)) {
       const auto begin = std::max(from_.begin, block.begin);
       for (auto k = i - 1; k >= begin; --k) {
-        auto rest = slot(k + 1);
-        join(slot(k), &rest, slot(k));
+        auto rest = kept(k + 1);
+        join(kept(k), &rest, kept(k));
       }
     }
   }

@@ -158,7 +158,6 @@ Blocks::Blocks(
   even_end_ = is_even ? first_end + between : size;
   length_ = count > 0 ? between / count : length;
   longer_ = count > 0 ? between % count : 0;
-  longest_ = std::max(first_end, length_ + (longer_ > 0 ? 1 : 0));
 }
 
 int64_t LinkTable::end_of_run(int64_t i) const {

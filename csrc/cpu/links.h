@@ -138,7 +138,7 @@ class Blocks {
   }
 
   int64_t longest() const {
-    return longest_;
+    return std::max(first_end_, length_ + (longer_ > 0 ? 1 : 0));
   }
 
  private:
@@ -147,7 +147,6 @@ class Blocks {
   int64_t even_end_ = 0; // of blocks of `length_` or one more
   int64_t length_ = 0;
   int64_t longer_ = 0; // so many come first
-  int64_t longest_ = 0;
 };
 
 // The links of every position of one axis, so that kernels divide nothing.

@@ -14,7 +14,7 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces large windows along the innermost axis, a row at a time, by blocks as
 // ItemPass does, with as many channels at a time as stay in registers. `Ends`
-// has what Sweep asks for, and
+// has what Sweep reads rows by, and
 //
 //   values(): the array that is read, where it holds what is reduced; or null
 //   see_nan(is_there): where Op is watched, whether a NaN was read
@@ -219,10 +219,9 @@ class RowBlocks {
     NanWatch<Value, kLanes, U> watch;
     auto next = to_.begin;
     auto cut = cuts_.begin();
-    for (auto at = from_.begin; at < from_.end;) {
-      const auto block = links_.blocks.at(at);
-      const auto begin = at;
-      const auto end = at = std::min(block.end, from_.end);
+    for (int64_t begin = from_.begin, end; begin < from_.end; begin = end) {
+      const auto block = links_.blocks.at(begin);
+      end = std::min(block.end, from_.end);
       const bool has_rests = made_.has_rests(block);
       const auto strip = strip_of<U>(
           {begin, end}, ends, row,

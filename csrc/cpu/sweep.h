@@ -39,7 +39,7 @@ auto kept_rows(
 //     or written in one, as what they have in common is the same
 //
 // where position is a row-major index of the whole array; and what RowBlocks
-// asks for.
+// and ColumnByColumn ask for.
 template <typename Ends>
 class Sweep {
  public:
