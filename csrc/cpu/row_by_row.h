@@ -82,11 +82,11 @@ class RowByRow {
   }
 
   // Whether one tap is read after the other, to the same result: memory is read
-  // faster then, and caches are not. Positions of a page or more are streams of
-  // their own already.
+  // faster then, and caches are not. Positions of two pages or more are streams
+  // of their own, long enough for hardware to follow.
   bool are_read_in_turn() const {
     return !are_read_at_once() && position_bytes() >= kLeastInTurn &&
-        position_bytes() < kPage && outgrows_;
+        position_bytes() < 2 * kPage && outgrows_;
   }
 
   // Channels before the first vector that lies in one cache line, if those of
@@ -111,19 +111,19 @@ class RowByRow {
     return are_read_at_once() ? 256 : 8;
   }
 
-  // Bytes to what is asked for ahead: what follows in a position that is larger
-  // than a page, or is read at once. Of others the same of the position after
-  // the next, or so far that hardware, which loses track at the end of a page,
-  // does not ask for it itself.
-  uintptr_t ahead(Range channels) const {
-    constexpr int64_t kAtOnce = 8 * kVectorBytes;
+  // Bytes to what is asked for ahead: what follows in a position of more than a
+  // page. Of others so far that hardware, which loses track at the end of a
+  // page, does not ask for it itself; where that is not a whole number of
+  // positions, the same of the position after the next.
+  uintptr_t ahead() const {
     auto position = position_bytes();
-    if (lead_ > 0) {
-      return position < kPage ? 2 * position : kAtOnce;
+    if (in_turn_) {
+      return 2 * kPage;
     }
-    bool at_once = are_read_at_once() && channels.size() == channels_;
-    return position > kAtOnce && position <= kPage && !at_once ? kPage
-                                                               : kAtOnce;
+    if (position > kPage) {
+      return kPage / 8;
+    }
+    return lead_ > 0 ? 2 * position : kPage;
   }
 
   void reduce(
@@ -160,8 +160,6 @@ class RowByRow {
     }
   }
 
-  // Asks for nothing ahead: hardware does that best itself where positions
-  // follow each other.
   void join_in_turn(
       const LinkedRow& row,
       const Link& part,
@@ -170,6 +168,7 @@ class RowByRow {
       typename Op::Cells to) {
     auto step = links_.axes[2].step;
     const auto ends = ends_; // where no store can change it
+    auto ahead = this->ahead();
     NanWatch<typename Op::Value, kLanes> watch;
     for (int64_t k = 0; k < part.count; ++k) {
       auto common = ends.reading(row, part.first + k * step);
@@ -180,8 +179,9 @@ class RowByRow {
               MLX_POOLING_LAMBDA {
                 NanWatch<typename Op::Value, L> rest;
                 for (int u = 0; u < U; ++u) {
-                  auto cell =
-                      ends.template read_cell<L>(at + c + u * L, common);
+                  auto from = at + c + u * L;
+                  ends.template fetch_cell_ahead<L>(from, ahead);
+                  auto cell = ends.template read_cell<L>(from, common);
                   if constexpr (Op::kWatched && L == kLanes) {
                     watch.see(cell.value, u);
                   } else if constexpr (Op::kWatched) {
@@ -232,7 +232,7 @@ class RowByRow {
     auto step = links_.axes[2].step * channels_;
     const auto ends = ends_; // where no store can change it
     auto common = ends.reading(row, part.first);
-    auto ahead = this->ahead(channels);
+    auto ahead = this->ahead();
     for_each<kMostVectors>(
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
