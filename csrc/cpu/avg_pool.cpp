@@ -2,6 +2,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/each_window.h"
 #include "cpu/kernels.h"
+#include "cpu/rows_ahead.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -19,6 +20,7 @@ class AverageOf : public AtWindow<const T> {
       : AtWindow<const T>(static_cast<const T*>(task.from), task.channels),
         average_(task),
         divisors_(task.divisor),
+        ahead_(rows_ahead_bytes<T>(task)),
         y_(static_cast<T*>(task.to)) {}
 
   MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
@@ -34,7 +36,7 @@ class AverageOf : public AtWindow<const T> {
     taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
       for (int u = 0; u < U; ++u) {
         auto* from = x + at + u * L;
-        fetch_ahead<L>(from);
+        fetch_ahead<L>(from, ahead_);
         total[u] += average_.template terms<L>(load<L>(from));
       }
     });
@@ -49,6 +51,7 @@ class AverageOf : public AtWindow<const T> {
 
   Average<T> average_;
   const cpu::Divisor& divisors_;
+  uintptr_t ahead_;
   T* y_;
   Divisor divisor_{}; // the same for windows that are alike
 };

@@ -6,6 +6,7 @@
 #include "cpu/group_runs.h"
 #include "cpu/kernels.h"
 #include "cpu/permute.h"
+#include "cpu/rows_ahead.h"
 #include "cpu/walk.h"
 
 // Groups of windows side by side, and the vectors that hold them: elements of
@@ -96,19 +97,6 @@ MLX_POOLING_INLINE void store_wide(T* to, Vec<Wide<T>, L> value, Count count) {
   } else {
     store_first<L>(to, bits, count);
   }
-}
-
-// From a row to one that windows some rows below read or write in its place:
-// hardware does not expect that.
-template <typename T>
-uintptr_t rows_ahead_bytes(const Task& task) {
-  constexpr int64_t kLeast = kAheadBytes;
-  constexpr int64_t kMost = 32 * 1024; // later, they may be gone again
-  auto& [depth, height, width] = task.links.axes;
-  auto rows = height.of[height.size() - 1].first - height.of[0].first;
-  auto below = rows / std::max<int64_t>(1, height.size() - 1);
-  int64_t bytes = below * width.other_size * task.channels * sizeof(T);
-  return 0 < bytes && bytes <= kMost ? ceil_div(kLeast, bytes) * bytes : kLeast;
 }
 
 // Taps in a row of the windows of a run's groups.

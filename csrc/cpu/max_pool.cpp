@@ -6,6 +6,7 @@
 #include "cpu/flips.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
+#include "cpu/rows_ahead.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -30,6 +31,7 @@ class Maximum : public AtWindow<const T> {
         y_(static_cast<T*>(task.to)),
         offsets_(task.offsets),
         offsets_dtype_(task.offsets_dtype),
+        ahead_(rows_ahead_bytes<T>(task)),
         flip_(broadcast<Flip<T>, L>(flips<T>(task))) {}
 
   // Wrong if it has seen a NaN.
@@ -67,7 +69,7 @@ class Maximum : public AtWindow<const T> {
           auto tap_here = broadcast<TapLane, L>(TapLane(tap));
           for (int u = 0; u < U; ++u) {
             auto* from = x + at + u * L;
-            fetch_ahead<L>(from);
+            fetch_ahead<L>(from, ahead_);
             auto v = in_register(flipped(load<L>(from), flip_));
             if constexpr (kRule == Rule::exact) {
               auto better = replaces<kRule>(v, best[u]);
@@ -105,6 +107,7 @@ class Maximum : public AtWindow<const T> {
   T* y_;
   void* offsets_;
   Val offsets_dtype_;
+  uintptr_t ahead_;
   Vec<Flip<T>, L> flip_;
 };
 

@@ -9,6 +9,9 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
+// Bytes that a core's caches may hold.
+inline constexpr int64_t kCached = 2 << 20;
+
 // Where a row begins. A type of this namespace, and so are containers of it.
 struct FirstElement {
   int64_t number;
@@ -61,7 +64,6 @@ first_elements(const Walk& walk, int64_t channels) {
 // what they read is in a cache, or rows are so short that looking for them
 // takes longer than to wait for them.
 inline RowsAhead rows_ahead(const Task& task, const Walk& walk, int64_t next) {
-  constexpr int64_t kCached = 2 << 20; // bytes
   constexpr int64_t kShort = 3 * 1024; // elements
   auto row = task.links.axes[2].other_size * task.channels;
   if (task.from_bytes() <= kCached || row < kShort) {
@@ -70,6 +72,22 @@ inline RowsAhead rows_ahead(const Task& task, const Walk& walk, int64_t next) {
   return {
       first_elements(walk, task.channels),
       first_elements(Walk(task.links, next), task.channels)};
+}
+
+// From a row to one that windows some rows below read or write in its place:
+// hardware does not expect that. Memory takes longer than a cache.
+template <typename T>
+uintptr_t rows_ahead_bytes(const Task& task) {
+  constexpr int64_t kMost = 24 * 1024; // later, they may be gone again
+  const int64_t least =
+      task.from_bytes() <= kCached ? kAheadBytes : 2 * kAheadBytes;
+  auto& [depth, height, width] = task.links.axes;
+  auto steps = std::max<int64_t>(1, height.size() - 1);
+  auto rows = height.of[height.size() - 1].first - height.of[0].first;
+  auto below = (rows + steps / 2) / steps; // padding cuts the first off
+  int64_t bytes = below * width.other_size * task.channels * sizeof(T);
+  bool stay = 0 < bytes && bytes * depth.kernel <= kMost;
+  return stay ? ceil_div(least, bytes) * bytes : kAheadBytes;
 }
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA
