@@ -82,7 +82,10 @@ class AvgEnds {
   template <int L>
   MLX_POOLING_INLINE auto read_cell(int64_t at, Value divisor) const {
     auto value = average_.template terms<L>(load<L>(x_ + at));
-    return Op::template of<L>(reads_by_position() ? value / divisor : value);
+    if (reads_by_position()) [[unlikely]] { // not in the middle of a loop
+      value /= divisor;
+    }
+    return Op::template of<L>(value);
   }
 
   template <int L>
