@@ -21,6 +21,7 @@ class AlongRows {
  public:
   explicit AlongRows(const Task& task)
       : channels_(task.channels),
+        positions_of_vectors_(P * kLanes / task.channels),
         elements_(
             task.from_bytes() /
             static_cast<int64_t>(sizeof(typename Ends::Stored))) {
@@ -58,9 +59,12 @@ class AlongRows {
   using Value = typename Op::Value;
   static constexpr int kLanes = Op::kLanes;
   using Cell = typename Op::template Cell<kLanes>;
-  using Watch = NanWatch<Value, kLanes, P>;
   using Index = OffsetLane<Value, uint8_t>;
   static constexpr bool kTaps = requires(Cell cell) { cell.tap[0]; };
+  // Of so many, none waits for the one before. Which of them comes first would
+  // matter to taps.
+  static constexpr int kChains = kTaps ? 1 : P == 1 ? 4 : 2;
+  using Watch = NanWatch<Value, kLanes, kChains * P>;
   using Position = OffsetLane<Value, uint32_t>;
 
   struct Row {
@@ -69,29 +73,79 @@ class AlongRows {
     int64_t tap;
   };
 
+  // Whole chains first, then whole vectors.
   MLX_POOLING_INLINE void join_row(
-      const Row& row,
+      Row row,
       int64_t count,
       bool is_first,
       std::array<Cell, P>& cells,
       Watch& watch) const {
-    const auto positions = P * kLanes / channels_;
-    auto tap = row.tap;
-    for (int64_t j = 0; j < count; j += P * kLanes, tap += positions) {
+    join_chains<kChains>(row, count, is_first, cells, watch);
+    if constexpr (kChains > 1) {
+      join_chains<1>(row, count, is_first, cells, watch);
+    }
+    if (count > 0) {
       for (int p = 0; p < P; ++p) {
-        auto cell = part_of(row.ends, row.at, j + p * kLanes, count);
-        if constexpr (Op::kWatched) {
-          watch.see(cell.value, p);
-        }
-        if constexpr (kTaps) {
-          cell.tap = load<kLanes>(positions_.data() + p * kLanes);
-          cell = Op::template moved<kLanes>(cell, tap);
-        }
-        cells[p] = is_first && j == 0
-            ? cell
-            : Op::template joined<kLanes>(cells[p], cell);
+        auto cell = part_of(row.ends, row.at, p * kLanes, count);
+        cell = seen(cell, p, row.tap, watch);
+        cells[p] =
+            is_first ? cell : Op::template joined<kLanes>(cells[p], cell);
       }
     }
+  }
+
+  // Of a row of `count` elements, as many as make N whole chains, which are
+  // left behind.
+  template <int N>
+  MLX_POOLING_INLINE void join_chains(
+      Row& row,
+      int64_t& count,
+      bool& is_first,
+      std::array<Cell, P>& cells,
+      Watch& watch) const {
+    constexpr int64_t kStep = N * P * kLanes;
+    if (count < kStep) {
+      return;
+    }
+    const auto ends = row.ends; // where no store can change it
+    auto next = [&](int n) MLX_POOLING_LAMBDA {
+      auto at = row.at + n * kLanes;
+      ends.template fetch_cell_ahead<kLanes>(at, 2 * kAheadBytes);
+      return seen(ends.template read_cell<kLanes>(at, {}), n, row.tap, watch);
+    };
+    std::array<Cell, N * P> chains;
+    for (int n = 0; n < N * P; ++n) {
+      chains[n] = next(n);
+    }
+    auto go_on = [&]() MLX_POOLING_LAMBDA {
+      row.at += kStep;
+      row.tap += positions_of_vectors_;
+      count -= kStep;
+    };
+    for (go_on(); count >= kStep; go_on()) {
+      for (int n = 0; n < N * P; ++n) {
+        chains[n] = Op::template joined<kLanes>(chains[n], next(n));
+      }
+    }
+    for (int n = 0; n < N * P; ++n) {
+      cells[n % P] = is_first && n < P
+          ? chains[n]
+          : Op::template joined<kLanes>(cells[n % P], chains[n]);
+    }
+    is_first = false;
+  }
+
+  // Vector n of those from a tap on.
+  MLX_POOLING_INLINE Cell
+  seen(Cell cell, int n, int64_t tap, Watch& watch) const {
+    if constexpr (Op::kWatched) {
+      watch.see(cell.value, n);
+    }
+    if constexpr (kTaps) {
+      cell.tap = load<kLanes>(positions_.data() + n * kLanes);
+      cell = Op::template moved<kLanes>(cell, tap);
+    }
+    return cell;
   }
 
   // The vector from element j on of a row that ends at `count`.
@@ -196,6 +250,7 @@ class AlongRows {
   }
 
   int64_t channels_;
+  int64_t positions_of_vectors_;
   int64_t elements_; // of the array
   std::array<Index, kLanes> lanes_;
   std::array<Position, kTaps ? P * kLanes : 0> positions_; // of elements
