@@ -32,6 +32,7 @@ Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
     row_of_tap.emplace(geometry.axes[2].kernel);
   }
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
+    starts[axis].reserve(geometry.axes[axis].out);
     for (int64_t o = 0; o < geometry.axes[axis].out; ++o) {
       starts[axis].push_back(geometry.axes[axis].start(o));
     }
@@ -52,17 +53,19 @@ Range Winners::within(int axis, Range inputs) const {
   auto in = axes_[axis].in;
   auto dilation = axes_[axis].dilation;
   auto span = dilation * (axes_[axis].kernel - 1);
-  auto is_within = [&](int64_t first) {
-    auto last = first + span;
-    // Dilated windows may stride over the whole input.
-    bool has_taps =
-        dilation == 1 ? last >= 0 && first < in : first >= 0 && last < in;
-    return has_taps && std::max<int64_t>(first, 0) >= inputs.begin &&
-        std::min(last, in - 1) < inputs.end;
+  // Dilated windows may stride over the whole input.
+  bool reaches = dilation == 1;
+  auto is_before = [&](int64_t first) {
+    bool has_taps = (reaches ? first + span : first) >= 0;
+    return !has_taps || std::max<int64_t>(first, 0) < inputs.begin;
+  };
+  auto is_not_behind = [&](int64_t first) {
+    bool has_taps = (reaches ? first : first + span) < in;
+    return has_taps && std::min(first + span, in - 1) < inputs.end;
   };
   auto& all = starts[axis];
-  auto begin = std::find_if(all.begin(), all.end(), is_within);
-  auto end = std::find_if_not(begin, all.end(), is_within);
+  auto begin = std::partition_point(all.begin(), all.end(), is_before);
+  auto end = std::partition_point(begin, all.end(), is_not_behind);
   return {begin - all.begin(), end - all.begin()};
 }
 
