@@ -61,8 +61,8 @@ class AlongRows {
   using Cell = typename Op::template Cell<kLanes>;
   using Index = OffsetLane<Value, uint8_t>;
   static constexpr bool kTaps = requires(Cell cell) { cell.tap[0]; };
-  // Of so many, none waits for the one before. Which of them comes first would
-  // matter to taps.
+  // Of vectors, that do not wait for each other. Taps would have to tell which
+  // of them came first.
   static constexpr int kChains = kTaps ? 1 : P == 1 ? 4 : 2;
   using Watch = NanWatch<Value, kLanes, kChains * P>;
   using Position = OffsetLane<Value, uint32_t>;
@@ -122,10 +122,12 @@ class AlongRows {
       row.tap += positions_of_vectors_;
       count -= kStep;
     };
-    for (go_on(); count >= kStep; go_on()) {
+    go_on();
+    while (count >= kStep) {
       for (int n = 0; n < N * P; ++n) {
         chains[n] = Op::template joined<kLanes>(chains[n], next(n));
       }
+      go_on();
     }
     for (int n = 0; n < N * P; ++n) {
       cells[n % P] = is_first && n < P

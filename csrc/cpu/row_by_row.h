@@ -113,8 +113,8 @@ class RowByRow {
 
   // Bytes to what is asked for ahead: what follows in a position of more than a
   // page. Of others so far that hardware, which loses track at the end of a
-  // page, does not ask for it itself; where that is not a whole number of
-  // positions, the same of the position after the next.
+  // page, does not ask for it itself: where vectors lie in one cache line, that
+  // of the position after the next.
   uintptr_t ahead() const {
     auto position = position_bytes();
     if (in_turn_) {
