@@ -119,7 +119,7 @@ class AlongRows {
     }
     auto go_on = [&]() MLX_POOLING_LAMBDA {
       row.at += kStep;
-      row.tap += positions_of_vectors_;
+      row.tap += N * positions_of_vectors_;
       count -= kStep;
     };
     go_on();

@@ -64,6 +64,7 @@ class Fill {
           divisor_at<Arithmetic<T>>(
               task_.divisor, window.d, window.h, window.w));
     });
+    // One by one, as kernels are compiled: sooner than a pattern is repeated.
     if (task_.channels == 1 && count * bytes_ <= kVectorBytes) {
       std::fill_n(reinterpret_cast<T*>(to), count, *pattern_);
       return;

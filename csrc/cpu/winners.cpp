@@ -54,13 +54,13 @@ Range Winners::within(int axis, Range inputs) const {
   auto dilation = axes_[axis].dilation;
   auto span = dilation * (axes_[axis].kernel - 1);
   // Dilated windows may stride over the whole input.
-  bool reaches = dilation == 1;
+  bool is_dense = dilation == 1;
   auto is_before = [&](int64_t first) {
-    bool has_taps = (reaches ? first + span : first) >= 0;
+    bool has_taps = (is_dense ? first + span : first) >= 0;
     return !has_taps || std::max<int64_t>(first, 0) < inputs.begin;
   };
   auto is_not_behind = [&](int64_t first) {
-    bool has_taps = (reaches ? first : first + span) < in;
+    bool has_taps = (is_dense ? first : first + span) < in;
     return has_taps && std::min(first + span, in - 1) < inputs.end;
   };
   auto& all = starts[axis];
