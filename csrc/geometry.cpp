@@ -66,6 +66,10 @@ Axis sliding_axis(const Window& w, int i, int64_t in) {
   }
   axis.out = output_size(axis, w.ceil_mode);
   check_axis_size(w, i, axis.out);
+  if (axis.out == 1) {
+    // No window is a stride away: all such axes take the same path.
+    axis.stride = span;
+  }
   return axis;
 }
 
@@ -166,6 +170,10 @@ Range Axis::uncut() const {
   auto starts = in + pad_lo - dilation * (kernel - 1); // in the padded input
   auto begin = std::min(ceil_div(pad_lo, stride), out);
   return {begin, std::clamp(ceil_div(starts, stride), begin, out)};
+}
+
+bool Axis::passes_through() const {
+  return kernel == 1 && stride == 1 && in == out && pad_lo == 0;
 }
 
 bool Axis::leaves_input() const {

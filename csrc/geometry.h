@@ -75,6 +75,9 @@ struct Axis {
   // Windows that no end of the input cuts off, unless they are adaptive.
   Range uncut() const;
 
+  // Whether each window is the input position of the same number.
+  bool passes_through() const;
+
   // Whether some window reaches outside the input.
   bool leaves_input() const;
 };

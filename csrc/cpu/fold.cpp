@@ -6,11 +6,6 @@ namespace mlx_pooling::cpu {
 
 namespace {
 
-bool passes_through(const Axis& axis) {
-  return axis.kernel == 1 && axis.stride == 1 && axis.in == axis.out &&
-      axis.pad_lo == 0 && !axis.adaptive;
-}
-
 Axis unit(Axis axis) {
   axis.in = axis.out = 1;
   return axis;
@@ -26,13 +21,13 @@ Axis pass_through(int64_t positions) {
 
 Geometry folded(Geometry g) {
   auto& [depth, height, width] = g.axes;
-  for (int i = 1; i < kMaxSpatialAxes && passes_through(width); ++i) {
+  for (int i = 1; i < kMaxSpatialAxes && width.passes_through(); ++i) {
     g.channels *= width.in;
     auto none = unit(width);
     width = std::exchange(height, std::exchange(depth, none));
   }
   for (auto* axis : {&depth, &height}) {
-    if (!passes_through(*axis)) {
+    if (!axis->passes_through()) {
       break;
     }
     g.batch *= axis->in;

@@ -162,7 +162,7 @@ std::vector<Slab> make_slabs(
 std::vector<int> pooled_axes(const Geometry& g, Order order) {
   std::vector<int> axes;
   for (int i = 0; i < kMaxSpatialAxes; ++i) {
-    if (!is_trivial(g.axes[i])) {
+    if (!g.axes[i].passes_through()) {
       axes.push_back(i);
     }
   }

@@ -186,7 +186,7 @@ double pass_traffic(const Geometry& g, bool forward, Loads loads) {
   double traffic = 0;
   double results = 1;
   for (auto& axis : g.axes) {
-    if (!is_trivial(axis)) {
+    if (!axis.passes_through()) {
       traffic += results * (loads(axis) + 1);
     }
     auto grown = static_cast<double>(axis.in) / axis.out;
@@ -198,7 +198,7 @@ double pass_traffic(const Geometry& g, bool forward, Loads loads) {
 // Whether passes are worth their launches and temporaries.
 bool are_better(const Geometry& g, double passes, double direct) {
   auto launches = std::count_if(g.axes.begin(), g.axes.end(), [](auto& axis) {
-    return !is_trivial(axis);
+    return !axis.passes_through();
   });
   return launches == 1
       ? direct > kSmallWindow1d && passes <= kWorthOnePass * direct
@@ -212,7 +212,7 @@ bool can_number(const Geometry& g) {
   bool fits = true;
   for (int i = kMaxSpatialAxes - 1; i >= 0; --i) {
     auto& axis = g.axes[i];
-    fits = fits && (is_trivial(axis) || channels <= kMostChannels);
+    fits = fits && (axis.passes_through() || channels <= kMostChannels);
     channels = saturating_product({channels, std::max(axis.in, axis.out)});
   }
   return fits;
@@ -234,11 +234,6 @@ Strip fitted(Strip strip, int64_t results, int64_t elements) {
 }
 
 } // namespace
-
-bool is_trivial(const Axis& axis) {
-  bool has_own_input = axis.pad_lo == 0 && (axis.stride == 1 || axis.in == 1);
-  return axis.kernel == 1 && axis.in == axis.out && has_own_input;
-}
 
 bool shares_taps(const Axis& axis) {
   // A tile's rows and columns are unrolled.

@@ -12,9 +12,6 @@ enum class Way {
   axes,   // one launch for each axis
 };
 
-// Whether an axis is left as it is.
-bool is_trivial(const Axis& axis);
-
 // Lanes of a simdgroup.
 inline constexpr int kLanes = 32;
 
