@@ -24,9 +24,8 @@ Range evenly_covered(const Axis& axis) {
 // Whether a table of covers by runs, of which a window begins one and ends one,
 // is much shorter than any other.
 bool has_few_runs(const Axis& axis, Range even) {
-  constexpr int64_t kShort = 4096;
   auto stored = axis.in - LinkTable::skipped(axis.in, even, axis.stride).size();
-  return axis.dilation == 1 && stored > kShort && stored / 16 > axis.out;
+  return axis.dilation == 1 && stored / 16 > axis.out;
 }
 
 template <typename LinkOf>
