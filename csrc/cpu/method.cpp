@@ -80,7 +80,8 @@ constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
 constexpr double kRowOfGroups = 3; // what a row that is not whole takes besides
 constexpr double kShortRun = 0.7;  // a group of rows, in groups
-constexpr double kSweptRow = 24; // what any row of a sweep takes, however short
+// What any row that is swept takes, however short.
+constexpr double kSweptRow = 24;
 // A tap is a cotangent, looked at.
 constexpr Cost kCover{.visit = 3, .tap = 0.9, .several = 0.6};
 constexpr Cost kByAxis{.visit = 1.2, .tap = 0.35}; // of many at once
@@ -361,6 +362,13 @@ double sweep_cost(
   return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0);
 }
 
+// What a sweep of few channels takes besides, where its rows are short.
+double short_rows_cost(const Links& links, int64_t channels) {
+  auto& [depth, height, width] = links.axes;
+  auto rows = std::max(ratio(depth) * ratio(height), 1.0);
+  return rows * kSweptRow / static_cast<double>(width.size() * channels);
+}
+
 // Where there is a CollectAxisByAxis for such covers, with the blocks of any
 // instruction set.
 double axis_by_axis_cost(const Links& covers, int64_t channels) {
@@ -443,8 +451,7 @@ Choice method_of_reduction(
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   if (has_side_by_side) {
-    auto row = links.axes[2].size() * channels;
-    auto others = std::min(sweep + kSweptRow / static_cast<double>(row), walk);
+    auto others = std::min(sweep + short_rows_cost(links, channels), walk);
     auto along_rows = reduction == Reduction::gradient
         ? std::numeric_limits<double>::infinity()
         : along_rows_cost(links, channels, sweep_lane, cost);
