@@ -23,6 +23,8 @@ constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
 // Of one vector, or of one element alone.
 constexpr double kVisit = 3;
 constexpr double kTap = 0.5;
+// More taps of a window are those that others share.
+constexpr double kMostTaps = 48;
 constexpr int64_t kVectorBytes = 64;
 // About so many elements share a vector with those of other positions, where
 // there are few channels.
@@ -45,23 +47,23 @@ double visits(std::string_view primitive, int64_t channels, int64_t lanes) {
   if (channels >= lanes) {
     return static_cast<double>(ceil_div(channels, lanes));
   }
-  auto alone = static_cast<double>(channels);
-  return primitive == "MaxPoolScatter" ? alone : alone / kShared;
+  return static_cast<double>(channels) / kShared;
 }
 
 // About how long an operation takes, on a CPU with wide vectors.
 double work(const array& output, const std::vector<array>& inputs) {
   auto& pooling = static_cast<Pooling&>(output.primitive());
-  auto to = static_cast<int64_t>(output.size());
-  auto from = largest_size(inputs);
+  auto to = static_cast<double>(output.size());
+  auto from = static_cast<double>(largest_size(inputs));
   int64_t channels = output.shape(-1);
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
-  auto taps = std::min(positions, pooling.window().taps());
+  auto taps = std::min(
+      windows * static_cast<double>(pooling.window().taps()),
+      positions + windows * kMostTaps);
   // At least as wide as a float.
   auto lanes = kVectorBytes / std::max<int64_t>(output.itemsize(), 4);
-  return (kVisit * static_cast<double>(to / channels) +
-          kTap * static_cast<double>(windows) * static_cast<double>(taps)) *
+  return (kVisit * to / channels + kTap * taps) *
       visits(pooling.name(), channels, lanes);
 }
 
