@@ -150,9 +150,12 @@ constexpr double kLargeWindow = 16;
 // faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
 constexpr double kLongWalk = 1024;
-// The same of sums, which lose precision as one chain of so many taps.
+// The same of sums, of long ones fewer.
 constexpr int64_t kFewVectorsOfSums = 16;
+constexpr int64_t kFewVectorsOfLongSums = 12;
 constexpr double kLongSum = 64;
+// One chain of so many taps would lose precision.
+constexpr double kLongestSum = 256;
 
 double longest(const AxisLinks& links) {
   return static_cast<double>(links.longest);
@@ -214,6 +217,15 @@ double row_by_row_cost(const Links& links, int64_t channels, int64_t lane) {
   auto all = static_cast<double>(vectors(channels, lane));
   return (kRowByRow.visit + kRowByRow.tap * all * taps(links)) /
       static_cast<double>(channels);
+}
+
+// Channels of which sums of so many taps are better made row by row.
+int64_t least_of_sums_by_row(double taps) {
+  if (taps >= kLongestSum) {
+    return kVector;
+  }
+  auto few = taps >= kLongSum ? kFewVectorsOfLongSums : kFewVectorsOfSums;
+  return few * kVector + 1;
 }
 
 // Groups of windows, of which several at once count less.
@@ -443,11 +455,8 @@ Choice method_of_reduction(
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   bool is_large = taps(links) >= kLargeWindow;
-  bool has_many_of_sums = taps(links) >= kLongSum
-      ? channels >= kVector
-      : channels > kFewVectorsOfSums * kVector;
-  bool is_large_sum =
-      reduction == Reduction::sum && is_large && has_many_of_sums;
+  bool is_large_sum = reduction == Reduction::sum && is_large &&
+      channels >= least_of_sums_by_row(taps(links));
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   if (has_side_by_side) {
