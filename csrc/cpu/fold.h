@@ -6,7 +6,7 @@ namespace mlx_pooling::cpu {
 
 // The same pooling with as few spatial axes as will do: those that a window
 // does not move along count as batch where they come first, as channels where
-// they come last.
+// they come last, and planes that are one window count as rows.
 Geometry folded(Geometry geometry);
 
 // A volume's pooling as two, one after the other: within each plane, then along
