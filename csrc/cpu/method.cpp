@@ -483,14 +483,14 @@ Choice method_of_reduction(
           std::min(sweep, walk)) {
     return {Method::column_by_column};
   }
-  if (sweep < walk) {
+  bool share = are_shared(links);
+  if (sweep < walk && (share || !is_large_sum)) {
     return {Method::sweep};
   }
   auto few = kFewVectors * kVector;
   bool has_many =
       taps(links) >= kLongWalk ? channels >= few / 2 : channels > few;
-  bool is_large_maximum =
-      is_maximum && is_large && has_many && !are_shared(links);
+  bool is_large_maximum = is_maximum && is_large && has_many && !share;
   return {is_large_sum || is_large_maximum ? Method::row_by_row : Method::walk};
 }
 

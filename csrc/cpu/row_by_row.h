@@ -60,6 +60,9 @@ class RowByRow {
   // Registers then hold 12 or 16, too. Each other number from 9 to 15 would
   // take as much code again.
   static constexpr bool kHasMore = kVectorBytes == 64 && Op::kCellVectors == 1;
+  // Of the taps of one vector, that do not wait for each other. Cells with taps
+  // would have to tell which of them came first.
+  static constexpr int kMostChains = Op::kCellVectors == 1 ? 4 : 1;
   // Vectors of which most lie in two cache lines, unless they are led() to one.
   static constexpr int64_t kVector = kLanes * sizeof(typename Ends::Stored);
   static constexpr bool kMayLead = kVector == kVectorBytes && kVector >= 32;
@@ -235,40 +238,53 @@ class RowByRow {
     auto ahead = this->ahead();
     for_each<kMostVectors>(
         channels,
-        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
-            MLX_POOLING_LAMBDA {
-              NanWatch<typename Op::Value, L, U> watch;
-              auto cell = [&](int64_t at, int64_t k, int u) MLX_POOLING_LAMBDA {
-                ends.template fetch_cell_ahead<L>(at + u * L, ahead);
-                auto cell = ends.template read_cell<L>(at + u * L, common);
-                if constexpr (Op::kWatched) {
-                  watch.see(cell.value, u);
-                }
-                return Op::template moved<L>(cell, part.tap + k);
-              };
-              typename Op::template Cell<L> cells[U];
-              auto at = first + channels.begin + c;
-              for (int u = 0; u < U; ++u) {
-                cells[u] = cell(at, 0, u);
-              }
-              for (int64_t k = 1; k < part.count; ++k) {
-                at += step;
-                for (int u = 0; u < U; ++u) {
-                  cells[u] = Op::template joined<L>(cells[u], cell(at, k, u));
-                }
-              }
-              for (int u = 0; u < U; ++u) {
-                auto to = total + (slot + u * L);
-                if (!is_first) {
-                  cells[u] = Op::template joined<L>(
-                      Op::template read<L>(to), cells[u]);
-                }
-                Op::template write<L>(to, cells[u]);
-              }
-              if constexpr (Op::kWatched) {
-                ends_.see_nan(watch.saw_nan());
-              }
-            });
+        [&]<int L, int U>(
+            Lanes<L>, Vectors<U>, int64_t c, int64_t slot) MLX_POOLING_LAMBDA {
+          constexpr int kChains = U == 1 ? kMostChains : 1;
+          NanWatch<typename Op::Value, L, kChains * U> watch;
+          auto cell = [&](int64_t k, int n) MLX_POOLING_LAMBDA {
+            auto at = first + channels.begin + c + k * step + n % U * L;
+            ends.template fetch_cell_ahead<L>(at, ahead);
+            auto cell = ends.template read_cell<L>(at, common);
+            if constexpr (Op::kWatched) {
+              watch.see(cell.value, n);
+            }
+            return Op::template moved<L>(cell, part.tap + k);
+          };
+          typename Op::template Cell<L> cells[kChains * U];
+          for (int n = 0; n < kChains * U; ++n) {
+            if (n / U < part.count) {
+              cells[n] = cell(n / U, n);
+            }
+          }
+          int64_t k = kChains;
+          for (; k + kChains <= part.count; k += kChains) {
+            for (int n = 0; n < kChains * U; ++n) {
+              cells[n] = Op::template joined<L>(cells[n], cell(k + n / U, n));
+            }
+          }
+          for (; k < part.count; ++k) {
+            for (int u = 0; u < U; ++u) {
+              cells[u] = Op::template joined<L>(cells[u], cell(k, u));
+            }
+          }
+          for (int n = U; n < kChains * U; ++n) {
+            if (n / U < part.count) {
+              cells[n % U] = Op::template joined<L>(cells[n % U], cells[n]);
+            }
+          }
+          for (int u = 0; u < U; ++u) {
+            auto to = total + (slot + u * L);
+            if (!is_first) {
+              cells[u] =
+                  Op::template joined<L>(Op::template read<L>(to), cells[u]);
+            }
+            Op::template write<L>(to, cells[u]);
+          }
+          if constexpr (Op::kWatched) {
+            ends_.see_nan(watch.saw_nan());
+          }
+        });
   }
 
   // Calls visit(Lanes<L>{}, Vectors<U>{}, c, slot) so that vectors of L
