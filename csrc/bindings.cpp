@@ -57,9 +57,17 @@ Window restored(const Fields& state) {
   auto window = [&]<size_t... I>(std::index_sequence<I...>) {
     return Window(std::get<I>(state)...);
   }(std::make_index_sequence<11>());
-  window.kind = std::get<11>(state);
-  window.output_size = std::get<12>(state);
-  return window;
+  auto& output_size = std::get<Window::OutputSizes>(state);
+  switch (std::get<Window::Kind>(state)) {
+    case Window::Kind::adaptive:
+      return Window::adaptive(window.name, output_size);
+    case Window::Kind::unpool:
+      return Window::unpool(
+          window.name, window.kernel_size, window.stride, window.pad_lo,
+          window.pad_hi, output_size);
+    default:
+      return window;
+  }
 }
 
 const mx::array&

@@ -25,6 +25,9 @@ int64_t output_size(const Axis& axis, bool ceil_mode) {
   return last_starts_outside && out > 1 ? out - 1 : out;
 }
 
+// What a Window may have, which some backends hold in 32 bits.
+constexpr int64_t kMostStride = std::numeric_limits<mx::ShapeElem>::max();
+
 void check_axis_size(const Window& w, int i, int64_t size) {
   if (size > std::numeric_limits<mx::ShapeElem>::max()) {
     fail(
@@ -68,7 +71,7 @@ Axis sliding_axis(const Window& w, int i, int64_t in) {
   check_axis_size(w, i, axis.out);
   if (axis.out == 1) {
     // No window is a stride away: all such axes take the same path.
-    axis.stride = span;
+    axis.stride = std::min(span, kMostStride);
   }
   return axis;
 }

@@ -49,7 +49,7 @@ struct Axis {
   int64_t in;
   int64_t out;
   int64_t kernel;
-  int64_t stride;
+  int64_t stride; // where there is one output, that of whole windows
   int64_t dilation;
   int64_t pad_lo;
   int64_t pad_hi;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
-#include <stdexcept>
 #include <tuple>
 
 #include "error.h"
@@ -54,7 +52,20 @@ auto key(const Window& w) {
       w.kind, w.output_size);
 }
 
+template <typename Sizes>
+void check_axes(
+    const Window& window, const char* argument, const Sizes& sizes) {
+  auto axes = static_cast<size_t>(window.spatial_axes());
+  if (axes < 1 || axes > kMaxSpatialAxes || sizes.size() != axes) {
+    fail(
+        window.name, "'", argument, "' must have a size for each of 1 to ",
+        kMaxSpatialAxes, " spatial axes, as the others, but got ",
+        tuple_string(sizes), ".");
+  }
+}
+
 void check_output_size(const Window& window) {
+  check_axes(window, "output_size", window.output_size);
   check_sizes(window, "output_size", window.output_size, 0, "non-negative");
 }
 
@@ -83,6 +94,11 @@ Window::Window(
       divisor_override(divisor_override),
       same_padding(same_padding),
       minimum(minimum) {
+  check_axes(*this, "kernel_size", this->kernel_size);
+  check_axes(*this, "stride", this->stride);
+  check_axes(*this, "padding", this->pad_lo);
+  check_axes(*this, "padding", this->pad_hi);
+  check_axes(*this, "dilation", this->dilation);
   check_sizes(*this, "kernel_size", this->kernel_size, 1, "positive");
   check_sizes(*this, "stride", this->stride, 1, "positive");
   check_sizes(*this, "padding", this->pad_lo, 0, "non-negative");

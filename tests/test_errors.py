@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import mlx.core as mx
 import mlx_pooling as mp
@@ -393,6 +393,19 @@ def test_a_huge_dilation_and_stride():
         mx.eval(value, index, average)
     assert value.item() == x[0, 0, 0].item() == average.item()
     assert index.item() == 0
+
+
+def test_a_span_beyond_32_bits():
+    """With one output nothing is a stride apart, be that as long as the window."""
+    x = line()
+    g = geometry((16,), 2, 16, ((LARGEST, 0),), LARGEST)
+    assert g.output == (1,)
+    for context in (nullcontext, mp.composed):
+        with context(), at_once():
+            value, index = max_pool(x, g, return_indices=True)
+            average = avg_pool(x, g)
+        assert value.item() == x[0, 0, 0].item() == 2 * average.item()
+        assert index.item() == 0
 
 
 def test_a_huge_kernel_with_padding_as_huge():

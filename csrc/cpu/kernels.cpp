@@ -50,6 +50,20 @@ Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
 
 namespace {
 
+// Whether the CPU has the levels x86-64-v3 and v4, which the build compiles
+// kernels for, by what those without do not have: GCC 11 knows no levels.
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+      __builtin_cpu_supports("fma");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512cd") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
 // MLX_POOLING_ISA asks for less than the CPU has, to test the other kernels.
 const Kernels& choose() {
   const char* wanted = std::getenv("MLX_POOLING_ISA");
@@ -58,11 +72,10 @@ const Kernels& choose() {
   };
   bool has_wish = wants("avx512") || wants("avx2") || wants("baseline");
   auto may_use = [&](const char* isa) { return !has_wish || wants(isa); };
-  // The levels that the build compiles these two for.
-  if (__builtin_cpu_supports("x86-64-v4") && may_use("avx512")) {
+  if (has_avx512() && may_use("avx512")) {
     return avx512::kernels;
   }
-  if (__builtin_cpu_supports("x86-64-v3") && may_use("avx2")) {
+  if (has_avx2() && may_use("avx2")) {
     return avx2::kernels;
   }
   return baseline::kernels;

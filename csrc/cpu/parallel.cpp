@@ -157,7 +157,7 @@ class Helpers {
         last_ = helper.native_handle();
         helper.detach();
       }
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
     }
   }
 

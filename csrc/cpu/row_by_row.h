@@ -60,9 +60,12 @@ class RowByRow {
   // Registers then hold 12 or 16, too. Each other number from 9 to 15 would
   // take as much code again.
   static constexpr bool kHasMore = kVectorBytes == 64 && Op::kCellVectors == 1;
-  // Of the taps of one vector, that do not wait for each other. Cells with taps
-  // would have to tell which of them came first.
+  // Of the taps of one vector, that do not wait for each other: where all
+  // channels are read at once, whose units do not depend on threads. Cells with
+  // taps would have to tell which of them came first.
   static constexpr int kMostChains = Op::kCellVectors == 1 ? 4 : 1;
+  template <int N>
+  struct Chains {};
   // Vectors of which most lie in two cache lines, unless they are led() to one.
   static constexpr int64_t kVector = kLanes * sizeof(typename Ends::Stored);
   static constexpr bool kMayLead = kVector == kVectorBytes && kVector >= 32;
@@ -236,55 +239,73 @@ class RowByRow {
     const auto ends = ends_; // where no store can change it
     auto common = ends.reading(row, part.first);
     auto ahead = this->ahead();
+    const bool at_once = are_read_at_once();
     for_each<kMostVectors>(
         channels,
-        [&]<int L, int U>(
-            Lanes<L>, Vectors<U>, int64_t c, int64_t slot) MLX_POOLING_LAMBDA {
-          constexpr int kChains = U == 1 ? kMostChains : 1;
-          NanWatch<typename Op::Value, L, kChains * U> watch;
-          auto cell = [&](int64_t k, int n) MLX_POOLING_LAMBDA {
-            auto at = first + channels.begin + c + k * step + n % U * L;
-            ends.template fetch_cell_ahead<L>(at, ahead);
-            auto cell = ends.template read_cell<L>(at, common);
-            if constexpr (Op::kWatched) {
-              watch.see(cell.value, n);
-            }
-            return Op::template moved<L>(cell, part.tap + k);
-          };
-          typename Op::template Cell<L> cells[kChains * U];
-          for (int n = 0; n < kChains * U; ++n) {
-            if (n / U < part.count) {
-              cells[n] = cell(n / U, n);
-            }
-          }
-          int64_t k = kChains;
-          for (; k + kChains <= part.count; k += kChains) {
-            for (int n = 0; n < kChains * U; ++n) {
-              cells[n] = Op::template joined<L>(cells[n], cell(k + n / U, n));
-            }
-          }
-          for (; k < part.count; ++k) {
-            for (int u = 0; u < U; ++u) {
-              cells[u] = Op::template joined<L>(cells[u], cell(k, u));
-            }
-          }
-          for (int n = U; n < kChains * U; ++n) {
-            if (n / U < part.count) {
-              cells[n % U] = Op::template joined<L>(cells[n % U], cells[n]);
-            }
-          }
-          for (int u = 0; u < U; ++u) {
-            auto to = total + (slot + u * L);
-            if (!is_first) {
-              cells[u] =
-                  Op::template joined<L>(Op::template read<L>(to), cells[u]);
-            }
-            Op::template write<L>(to, cells[u]);
-          }
-          if constexpr (Op::kWatched) {
-            ends_.see_nan(watch.saw_nan());
-          }
-        });
+        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
+            MLX_POOLING_LAMBDA {
+              auto join = [&]<int kChains>(Chains<kChains>) MLX_POOLING_LAMBDA {
+                NanWatch<typename Op::Value, L, kChains * U> watch;
+                auto cell = [&](int64_t k, int n) MLX_POOLING_LAMBDA {
+                  auto at = first + channels.begin + c + k * step + n % U * L;
+                  ends.template fetch_cell_ahead<L>(at, ahead);
+                  auto cell = ends.template read_cell<L>(at, common);
+                  if constexpr (Op::kWatched) {
+                    watch.see(cell.value, n);
+                  }
+                  return Op::template moved<L>(cell, part.tap + k);
+                };
+                auto to = total + slot;
+                join_taps<L, U, kChains>(part.count, cell, to, is_first);
+                if constexpr (Op::kWatched) {
+                  ends_.see_nan(watch.saw_nan());
+                }
+              };
+              if constexpr (U == 1 && kMostChains > 1) {
+                if (at_once) {
+                  return join(Chains<kMostChains>{});
+                }
+              }
+              join(Chains<1>{});
+            });
+  }
+
+  // Of U vectors, cell(k, k % chains * U + u) of tap k and vector u.
+  template <int L, int U, int kChains, typename CellOf>
+  MLX_POOLING_INLINE static void
+  join_taps(int64_t count, CellOf cell, typename Op::Cells to, bool is_first) {
+    typename Op::template Cell<L> cells[kChains * U];
+    auto join = [&](int to, const auto& from) MLX_POOLING_LAMBDA {
+      cells[to] = Op::template joined<L>(cells[to], from);
+    };
+    for (int n = 0; n < kChains * U; ++n) {
+      if (n / U < count) {
+        cells[n] = cell(n / U, n);
+      }
+    }
+    int64_t k = kChains;
+    for (; k + kChains <= count; k += kChains) {
+      for (int n = 0; n < kChains * U; ++n) {
+        join(n, cell(k + n / U, n));
+      }
+    }
+    for (; k < count; ++k) {
+      for (int u = 0; u < U; ++u) {
+        join(u, cell(k, u));
+      }
+    }
+    for (int n = U; n < kChains * U; ++n) {
+      if (n / U < count) {
+        join(n % U, cells[n]);
+      }
+    }
+    for (int u = 0; u < U; ++u) {
+      if (!is_first) {
+        cells[u] =
+            Op::template joined<L>(Op::template read<L>(to + u * L), cells[u]);
+      }
+      Op::template write<L>(to + u * L, cells[u]);
+    }
   }
 
   // Calls visit(Lanes<L>{}, Vectors<U>{}, c, slot) so that vectors of L
