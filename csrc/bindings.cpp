@@ -240,9 +240,11 @@ NB_MODULE(_ext, m) {
       "sums of overhanging windows are scaled up to whole ones.\n"
       "None where there is no kernel for them.");
   m.def(
-      "set_composed", &mlx_pooling::set_composed, "composed"_a,
-      "Build operations of this thread from MLX's own primitives, or stop.\n"
-      "Returns the former setting.");
+      "begin_composed", &mlx_pooling::begin_composed,
+      "Build operations of this thread from MLX's own primitives.");
+  m.def(
+      "end_composed", &mlx_pooling::end_composed,
+      "Stop that, where it was begun once.");
   m.def(
       "cpu_settings",
       [] {

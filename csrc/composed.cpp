@@ -207,11 +207,8 @@ array winning_tap(
   auto number = mx::arange(taps, s);
   auto is_nan = mx::logical_and(mx::isnan(windows, s), valid, s);
   auto last_nan = mx::max(mx::where(is_nan, number, array(-1), s), -1, true, s);
-  // The gradient of a maximum that is NaN would be one, though of nothing.
-  auto numbers =
-      mx::where(is_nan, least_winning(windows.dtype(), minimum), windows, s);
   auto is_top = mx::logical_and(
-      mx::equal(windows, extreme(numbers, minimum, s), s), valid, s);
+      mx::equal(windows, extreme(windows, minimum, s), s), valid, s);
   auto first_top =
       mx::min(mx::where(is_top, number, array(taps), s), -1, true, s);
   return mx::where(
@@ -245,33 +242,21 @@ array divisors(
   return mx::reshape(all, shape, s);
 }
 
-array part_of_rows(const array& rows, int begin, int end, mx::Stream s) {
-  mx::Shape start(rows.ndim(), 0);
-  auto stop = rows.shape();
-  start.back() = begin;
-  stop.back() = end;
-  return mx::slice(rows, start, stop, s);
-}
-
 // The element of each row of the last axis that `number` names, `otherwise`
 // where it is the number beyond. Its gradient reaches no other element, be it
-// NaN. By halves, since gathering has no gradient for indices, and a function
-// that is exported loses what keeps it from asking for one.
-array pick(array rows, array number, const array& otherwise, mx::Stream s) {
+// NaN.
+array pick(
+    const array& rows,
+    const array& number,
+    const array& otherwise,
+    mx::Stream s) {
   auto shape = rows.shape();
   shape.back() = 1;
-  rows = mx::concatenate({rows, mx::broadcast_to(otherwise, shape, s)}, -1, s);
-  while (rows.shape(-1) > 1) {
-    auto size = rows.shape(-1);
-    auto half = (size + 1) / 2;
-    auto is_behind = mx::greater_equal(number, array(half), s);
-    rows = mx::where(
-        is_behind, part_of_rows(rows, size - half, size, s),
-        part_of_rows(rows, 0, half, s), s);
-    number = mx::where(
-        is_behind, mx::subtract(number, array(size - half), s), number, s);
-  }
-  return mx::squeeze(rows, -1, s);
+  auto beyond = mx::broadcast_to(otherwise, shape, s);
+  return mx::squeeze(
+      mx::take_along_axis(
+          mx::concatenate({rows, beyond}, -1, s), number, -1, s),
+      -1, s);
 }
 
 // Which position of x each of a plane of `places` takes its value from: the

@@ -18,10 +18,12 @@ using mx::array;
 
 namespace {
 
-thread_local bool composed_on_this_thread = false;
+// Contexts that are open on this thread, of which one may end before those that
+// began after it: coroutines take turns.
+thread_local int open_contexts = 0;
 
 bool composes(mx::Stream s) {
-  return composed_on_this_thread || !has_kernels(s.device);
+  return open_contexts > 0 || !has_kernels(s.device);
 }
 
 // Whether there is a kernel, which sums the steps from the zero point in int32.
@@ -140,8 +142,12 @@ array as_inexact(const array& x, mx::Stream s) {
 
 } // namespace
 
-bool set_composed(bool composed) {
-  return std::exchange(composed_on_this_thread, composed);
+void begin_composed() {
+  ++open_contexts;
+}
+
+void end_composed() {
+  --open_contexts;
 }
 
 array max_pool(

@@ -62,8 +62,9 @@ std::optional<mlx::core::array> lp_pool(
     const Window& window,
     mlx::core::StreamOrDevice s = {});
 
-// While set on this thread, operations are composed of MLX's own primitives,
-// as they are on devices without kernels. Returns the former value.
-bool set_composed(bool composed);
+// Between these, operations that this thread builds are composed of MLX's own
+// primitives, as they are on devices without kernels.
+void begin_composed();
+void end_composed();
 
 } // namespace mlx_pooling

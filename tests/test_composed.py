@@ -205,6 +205,18 @@ def test_it_ends_and_nests_and_survives_errors():
     assert used(x)
 
 
+def test_contexts_end_in_any_order():
+    """As those of two coroutines do."""
+    x = mx.ones((1, 4, 4, 1))
+    first, second = composed(), composed()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not used(x)
+    second.__exit__(None, None, None)
+    assert used(x)
+
+
 def test_other_threads_are_not_affected():
     x = mx.ones((1, 4, 4, 1))
     found = []

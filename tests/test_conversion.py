@@ -468,6 +468,18 @@ def test_revert_makes_equal_layers_of_those_that_replaced_none(kind: str, ndim: 
     assert vars(theirs) == vars(expected) | {"_training": False, "stage": 3}
 
 
+def test_revert_leaves_out_what_is_no_longer_set():
+    original = nn.MaxPool2d(2)
+    original.scale, original.stage = mx.ones(1), 3
+    ours = convert(original)
+    del ours.scale, ours.stage
+    ours.offset = mx.zeros(1)
+    reverted = revert(ours)
+    assert reverted is original
+    assert list(reverted.parameters()) == ["offset"]
+    assert not hasattr(reverted, "stage")
+
+
 @pytest.mark.parametrize(
     "twin",
     [copy.copy, copy.deepcopy, lambda pool: pickle.loads(pickle.dumps(pool))],
@@ -582,6 +594,17 @@ def test_patches_nest():
         with patch_mlx_nn():
             assert is_patched()
         assert is_patched()
+    assert is_restored()
+
+
+def test_patches_end_in_any_order():
+    """As those of two threads do."""
+    first, second = patch_mlx_nn(), patch_mlx_nn()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert is_patched()
+    second.__exit__(None, None, None)
     assert is_restored()
 
 

@@ -71,7 +71,7 @@ def test_sizes_that_are_not_integers(kind: str, ndim: int, argument: str, bad):
     for message in raises_from_both(kind, ndim, arguments):
         assert message == (
             f"'{argument}' must be an integer or a tuple containing "
-            f"{ndim} integer{plural}"
+            f"{ndim} integer{plural} but got {bad!r}."
         )
 
 
@@ -103,8 +103,9 @@ def test_what_only_equals_an_output_size_is_refused_after_it(bad):
         for good in (4, (4, 4), (1, 4), (4, 0)):
             with suppress(ValueError):
                 pool(good)
-        with pytest.raises(ValueError, match=f"'output_size' must be {wanted} "):
+        with pytest.raises(ValueError, match=f"'output_size' must be {wanted} ") as e:
             pool(bad)
+        assert str(e.value).endswith(f"but got {bad!r}.")
 
 
 @pytest.mark.parametrize("argument", ["kernel_size", "dilation"])
@@ -128,7 +129,12 @@ def test_paddings_of_the_wrong_form(kind: str, ndim: int, bad):
     if isinstance(bad, tuple) and len(bad) == 1:
         bad *= ndim
     for message in raises_from_both(kind, ndim, {"kernel_size": 2, "padding": bad}):
-        assert message.startswith("'padding' must be an integer")
+        plural = "s" if ndim > 1 else ""
+        assert message == (
+            f"'padding' must be an integer or a tuple containing {ndim} "
+            f"integer{plural} or (lo, hi) pair{plural}, 'same' or 'valid' "
+            f"but got {bad!r}."
+        )
 
 
 @pytest.mark.parametrize("argument", ["kernel_size", "stride", "dilation"])

@@ -198,8 +198,9 @@ def test_error_messages(kind: str, ndim: int, name: str, args: tuple, kwargs: di
         theirs(kind, ndim)(*args, **kwargs)
     with pytest.raises(type(theirs_raised.value)) as ours_raised:
         layer(kind, ndim)(*args, **kwargs)
-    assert str(ours_raised.value) == str(theirs_raised.value)
     assert f"'{name}'" in str(ours_raised.value)
+    # Ours may go on: with more forms, and what was given instead.
+    assert str(ours_raised.value).startswith(str(theirs_raised.value))
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,18 @@ import numbers
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, Literal, ParamSpec, SupportsIndex, TypeAlias, TypeGuard
 
 import mlx.core as mx
 
 from ._ext import Window
 
-IntOrInts: TypeAlias = int | Sequence[int]
-Padding: TypeAlias = int | Sequence[int] | Sequence[Sequence[int]] | str
-OutputSize: TypeAlias = int | Sequence[int | None] | None
+IntOrInts: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+Padding: TypeAlias = (
+    IntOrInts | Sequence[Sequence[SupportsIndex]] | Literal["same", "valid"]
+)
+OptionalInts: TypeAlias = Sequence[SupportsIndex | None]
+OutputSize: TypeAlias = SupportsIndex | OptionalInts | None
 Stream: TypeAlias = mx.Stream | mx.ThreadLocalStream | mx.Device | mx.DeviceType | None
 # What a flag makes a tuple of maxima and indices. Callers know, but with a union
 # they would have to tell the type checker, too.
@@ -62,7 +65,7 @@ def make_window(
     *,
     ceil_mode: bool,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     minimum: bool = False,
 ) -> Window:
     """Return the ``Window`` of an operation over ``axes`` spatial axes.
@@ -95,10 +98,9 @@ def make_adaptive_window(name: str, axes: int, output_size: OutputSize) -> Windo
     Raises:
         ValueError: For a wrong number or type of sizes, or one out of range.
     """
-    is_sequence = isinstance(output_size, (list, tuple))
-    sizes = list(output_size) if is_sequence else [output_size] * axes
+    sizes = output_size if _is_sequence(output_size) else [output_size] * axes
     return Window.adaptive(
-        name, _optional_sizes(name, sizes, (axes,), "an integer, None or a tuple")
+        name, _optional_sizes(name, output_size, sizes, (axes,), "an integer, None")
     )
 
 
@@ -109,7 +111,7 @@ def make_unpool_window(
     kernel_size: IntOrInts,
     stride: IntOrInts | None,
     padding: IntOrInts,
-    output_size: Sequence[int] | None = None,
+    output_size: OptionalInts | None = None,
 ) -> Window:
     """Return the ``Window`` of an operation that undoes a max pooling.
 
@@ -120,11 +122,12 @@ def make_unpool_window(
     """
     kernel = _sizes(name, "kernel_size", kernel_size, axes)
     pads = _sizes(name, "padding", padding, axes)
-    sizes = [None] * axes
+    sizes: Sequence[object] = [None] * axes
     if output_size is not None:
+        sizes = output_size if _is_sequence(output_size) else ()
         lengths = (axes, axes + 1, axes + 2)
-        wanted = "None, a whole shape or a tuple"
-        sizes = _optional_sizes(name, output_size, lengths, wanted)
+        forms = "None, a whole shape"
+        sizes = _optional_sizes(name, output_size, sizes, lengths, forms)
         if len(sizes) > axes:
             sizes = sizes[:-1][-axes:]
     return Window.unpool(
@@ -137,63 +140,73 @@ def make_unpool_window(
     )
 
 
-def _sizes(name: str, argument: str, value: object, axes: int) -> list[int]:
-    if isinstance(value, (list, tuple)):
+def _sizes(
+    name: str, argument: str, value: object, axes: int, form: str | None = None
+) -> list[int]:
+    """Return an integer for each axis, or raise that the argument lacks its form."""
+    if _is_sequence(value):
         sizes = [_integer(v) for v in value]
     else:
         sizes = [_integer(value)] * axes
     if len(sizes) != axes or None in sizes:
-        plural = "s" if axes > 1 else ""
-        raise ValueError(
-            f"[{name}] '{argument}' must be an integer or a tuple containing "
-            f"{axes} integer{plural}"
-        )
+        form = form or f"an integer or {_tuple_of(axes, 'integer')}"
+        raise _wrong_form(name, argument, form, value)
     return _fitting(name, argument, sizes)
 
 
+def _plural(number: int) -> str:
+    return "s" if number > 1 else ""
+
+
+def _tuple_of(number: int, what: str) -> str:
+    return f"a tuple containing {number} {what}{_plural(number)}"
+
+
+def _wrong_form(name: str, argument: str, form: str, value: object) -> ValueError:
+    return ValueError(f"[{name}] '{argument}' must be {form} but got {value!r}.")
+
+
 def _optional_sizes(
-    name: str, value: object, lengths: tuple[int, ...], wanted: str
+    name: str,
+    value: object,
+    sizes: Sequence[object],
+    lengths: tuple[int, ...],
+    forms: str,
 ) -> list[int | None]:
-    sizes = value if isinstance(value, (list, tuple)) else ()
-    given = [_integer(v) for v in sizes if v is not None]
+    """Return ``sizes`` as integers or None, or raise that ``value`` lacks its form."""
+    given = [_integer(size) for size in sizes if size is not None]
     if len(sizes) not in lengths or None in given:
-        plural = "s" if lengths[0] > 1 else ""
-        raise ValueError(
-            f"[{name}] 'output_size' must be {wanted} containing "
-            f"{lengths[0]} integer{plural} or None"
-        )
+        form = f"{forms} or {_tuple_of(lengths[0], 'integer')} or None"
+        raise _wrong_form(name, "output_size", form, value)
     _fitting(name, "output_size", given)
-    return [None if v is None else _integer(v) for v in sizes]
+    return [None if size is None else _integer(size) for size in sizes]
 
 
 def _pads(name: str, value: object, axes: int) -> list[list[int]]:
     """Return a low and a high padding for each axis."""
-    if isinstance(value, str):
-        if value not in ("same", "valid"):
-            raise ValueError(
-                f"[{name}] 'padding' must be an integer, a tuple, 'same' or 'valid' "
-                f"but got {value!r}."
-            )
+    if isinstance(value, str) and value in ("same", "valid"):
         return [[0, 0]] * axes  # that of "same" follows from the input
-    if isinstance(value, (list, tuple)) and any(
-        isinstance(v, (list, tuple)) for v in value
-    ):
+    form = (
+        f"an integer or {_tuple_of(axes, 'integer')} or (lo, hi) pair{_plural(axes)}, "
+        "'same' or 'valid'"
+    )
+    if _is_sequence(value) and any(_is_sequence(v) for v in value):
         pairs = [
-            [_integer(v) for v in pair] if isinstance(pair, (list, tuple)) else []
-            for pair in value
+            [_integer(v) for v in pair] if _is_sequence(pair) else [] for pair in value
         ]
         if len(pairs) != axes or any(len(p) != 2 or None in p for p in pairs):
-            raise ValueError(
-                f"[{name}] 'padding' must be an integer, a tuple containing {axes} "
-                f"integer{'s' if axes > 1 else ''} or a tuple containing {axes} "
-                f"(lo, hi) pair{'s' if axes > 1 else ''}"
-            )
+            raise _wrong_form(name, "padding", form, value)
         if any(pad < 0 for pair in pairs for pad in pair):
             raise ValueError(
                 f"[{name}] 'padding' must be non-negative but got {value}."
             )
         return [_fitting(name, "padding", pair) for pair in pairs]
-    return [[pad, pad] for pad in _sizes(name, "padding", value, axes)]
+    return [[pad, pad] for pad in _sizes(name, "padding", value, axes, form)]
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether it is one of those that hold sizes."""
+    return isinstance(value, (list, tuple))
 
 
 def _integer(value: object) -> int | None:

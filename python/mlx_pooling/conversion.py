@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
+from typing import TypeVar
 
 import mlx.nn as nn
 from mlx.nn import Module
@@ -12,6 +14,8 @@ from mlx.nn import Module
 from . import layers
 from ._arguments import check_flag
 from ._swap import Swap
+
+_Model = TypeVar("_Model", bound=Module)
 
 _OURS = {
     nn.MaxPool1d: layers.MaxPool1d,
@@ -34,7 +38,7 @@ _THEIR_DEFINITION = {
 _DEFINITION = _THEIR_DEFINITION | {"_window", "_return_indices", "_replaces"}
 
 
-def convert(model: Module, verbose: bool = False) -> Module:
+def convert(model: _Model, verbose: bool = False) -> _Model:
     """Replace the pooling layers of ``mlx.nn`` in a model by those of this package.
 
     The model is changed in place, wherever MLX finds its submodules and in tuples;
@@ -64,7 +68,7 @@ def convert(model: Module, verbose: bool = False) -> Module:
     return _swap("convert", model, verbose, tuple(_OURS), _to_ours)
 
 
-def revert(model: Module, verbose: bool = False) -> Module:
+def revert(model: _Model, verbose: bool = False) -> _Model:
     """Replace the pooling layers of this package in a model by those of ``mlx.nn``.
 
     Undoes :func:`convert`: the very layers that it replaced return, with the training
@@ -101,8 +105,9 @@ def patch_mlx_nn() -> Iterator[None]:
     as the class of ``isinstance``, is the layer of this package. A name that a module
     imported before (``from mlx.nn import MaxPool2d``) is not changed.
 
-    The whole process sees the change, all of its threads included. On exit, by an
-    exception too, what was there before returns, so that contexts nest.
+    The whole process sees the change, all of its threads included, until all such
+    contexts have ended, in any order. Then, after an exception too, what was there
+    before the first returns.
 
     Examples:
         >>> with patch_mlx_nn():
@@ -110,18 +115,39 @@ def patch_mlx_nn() -> Iterator[None]:
         >>> isinstance(pool, MaxPool2d), nn.MaxPool2d is MaxPool2d
         (True, False)
     """
-    before = [
-        (namespace, ours, getattr(namespace, ours.__name__))
-        for namespace in (nn, nn.layers, nn.layers.pooling)
-        for ours in _THEIRS
-    ]
-    for namespace, ours, _ in before:
-        setattr(namespace, ours.__name__, ours)
+    _patch.begin()
     try:
         yield
     finally:
-        for namespace, ours, former in before:
-            setattr(namespace, ours.__name__, former)
+        _patch.end()
+
+
+class _Patch:
+    """What ``mlx.nn`` had, while contexts are open in any of the threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open = 0
+        self._former: list[tuple[object, str, object]] = []
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._open == 0:
+                for namespace in (nn, nn.layers, nn.layers.pooling):
+                    for ours in _THEIRS:
+                        name = ours.__name__
+                        self._former.append((namespace, name, getattr(namespace, name)))
+                        setattr(namespace, name, ours)
+            self._open += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._open -= 1
+            while self._open == 0 and self._former:
+                setattr(*self._former.pop())
+
+
+_patch = _Patch()
 
 
 def _swap(
@@ -181,11 +207,13 @@ def _arguments(layer: Module) -> list[str]:
 
 
 def _keep_state(layer: Module, replacement: Module) -> None:
-    """Give the replacement all attributes of a layer but those that define it."""
+    """Give the replacement the attributes of a layer, but those that define it."""
     for attributes, destination in (
         (vars(layer), vars(replacement)),
         (layer, replacement),
     ):
+        for name in dict.keys(destination) - dict.keys(attributes) - _DEFINITION:
+            dict.__delitem__(destination, name)
         for name, value in dict.items(attributes):
             if name not in _DEFINITION:
                 dict.__setitem__(destination, name, value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import SupportsIndex
 
 import mlx.core as mx
 
@@ -11,6 +12,7 @@ from . import _ext
 from ._arguments import (
     IntOrInts,
     Maxima,
+    OptionalInts,
     OutputSize,
     Padding,
     Stream,
@@ -443,7 +445,7 @@ def avg_pool1d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     *,
     dilation: IntOrInts = 1,
     stream: Stream = None,
@@ -514,7 +516,7 @@ def avg_pool2d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     *,
     dilation: IntOrInts = 1,
     stream: Stream = None,
@@ -583,7 +585,7 @@ def avg_pool3d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     *,
     dilation: IntOrInts = 1,
     stream: Stream = None,
@@ -1041,7 +1043,7 @@ def max_unpool1d(
     kernel_size: IntOrInts,
     stride: IntOrInts | None = None,
     padding: IntOrInts = 0,
-    output_size: Sequence[int] | None = None,
+    output_size: OptionalInts | None = None,
     *,
     stream: Stream = None,
 ) -> mx.array:
@@ -1063,7 +1065,8 @@ def max_unpool1d(
         padding (int or tuple(int)): That of the pooling. Default: ``0``.
         output_size (tuple(int), optional): The plane's size along each axis, or a
             whole shape, with channels and perhaps batch. Less than a ``stride`` from
-            the default, ``(size - 1) * stride - 2 * padding + kernel_size``.
+            the default, ``(size - 1) * stride - 2 * padding + kernel_size``, which
+            None stands for.
         stream (Stream or Device, optional): Where to compute.
 
     Returns:
@@ -1094,7 +1097,7 @@ def max_unpool2d(
     kernel_size: IntOrInts,
     stride: IntOrInts | None = None,
     padding: IntOrInts = 0,
-    output_size: Sequence[int] | None = None,
+    output_size: OptionalInts | None = None,
     *,
     stream: Stream = None,
 ) -> mx.array:
@@ -1116,7 +1119,8 @@ def max_unpool2d(
         padding (int or tuple(int, int)): That of the pooling. Default: ``0``.
         output_size (tuple(int, int), optional): The plane's size along each axis, or a
             whole shape, with channels and perhaps batch. Less than a ``stride`` from
-            the default, ``(size - 1) * stride - 2 * padding + kernel_size``.
+            the default, ``(size - 1) * stride - 2 * padding + kernel_size``, which
+            None stands for.
         stream (Stream or Device, optional): Where to compute.
 
     Returns:
@@ -1147,7 +1151,7 @@ def max_unpool3d(
     kernel_size: IntOrInts,
     stride: IntOrInts | None = None,
     padding: IntOrInts = 0,
-    output_size: Sequence[int] | None = None,
+    output_size: OptionalInts | None = None,
     *,
     stream: Stream = None,
 ) -> mx.array:
@@ -1169,7 +1173,8 @@ def max_unpool3d(
         padding (int or tuple(int, int, int)): That of the pooling. Default: ``0``.
         output_size (tuple(int, int, int), optional): The plane's size along each axis,
             or a whole shape, with channels and perhaps batch. Less than a ``stride``
-            from the default, ``(size - 1) * stride - 2 * padding + kernel_size``.
+            from the default, ``(size - 1) * stride - 2 * padding + kernel_size``, which
+            None stands for.
         stream (Stream or Device, optional): Where to compute.
 
     Returns:
@@ -1200,10 +1205,17 @@ def composed() -> Iterator[None]:
 
     That is how they run on devices for which there is no kernel here. Results
     and gradients are the same; speed and memory are not. Applies to the
-    operations that this thread builds, not to when they are evaluated. What
-    ``mx.export_function`` traces inside can be exported; ``mx.compile`` refuses
-    ``shapeless=True``. Adaptive pooling into windows of different sizes takes
-    operations for each output, and time that grows with their square.
+    operations that this thread builds, not to when they are evaluated.
+
+    What ``mx.export_function`` traces inside can be exported. Outside, it says
+    "Unable to serialize primitive", of one of MLX's or of this package. Gradients
+    of maxima and of unpooling have to be taken before: MLX exports no
+    ``stop_gradient``, without which it refuses those of what is imported again.
+    ``mx.compile`` refuses ``shapeless=True``; so does what ``mx.export_function``
+    writes with it, but only when that is called.
+
+    Adaptive pooling into windows of different sizes takes operations for each
+    output, and time that grows with their square.
 
     Examples:
         >>> x = mx.arange(8.0).reshape(1, 8, 1)
@@ -1212,8 +1224,8 @@ def composed() -> Iterator[None]:
         >>> y.flatten().tolist()
         [3.0, 7.0]
     """
-    before = _ext.set_composed(True)
+    _ext.begin_composed()
     try:
         yield
     finally:
-        _ext.set_composed(before)
+        _ext.end_composed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import SupportsIndex
 
 import mlx.core as mx
 from mlx.nn import Module
@@ -11,6 +11,7 @@ from . import _ext
 from ._arguments import (
     IntOrInts,
     Maxima,
+    OptionalInts,
     OutputSize,
     Padding,
     check_flag,
@@ -96,7 +97,7 @@ class _AvgPool(_Pool):
         padding: Padding = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        divisor_override: int | None = None,
+        divisor_override: SupportsIndex | None = None,
         *,
         dilation: IntOrInts = 1,
     ) -> None:
@@ -209,7 +210,7 @@ class _MaxUnpool(_Pool):
         self,
         x: mx.array,
         indices: mx.array,
-        output_size: Sequence[int] | None = None,
+        output_size: OptionalInts | None = None,
     ) -> mx.array:
         w = self._window
         if output_size is not None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from numbers import Real
+from typing import SupportsIndex
 
 import mlx.core as mx
 
@@ -372,7 +373,7 @@ def quantized_avg_pool1d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     *,
     stream: Stream = None,
 ) -> QuantizedArray:
@@ -442,7 +443,7 @@ def quantized_avg_pool2d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     *,
     stream: Stream = None,
 ) -> QuantizedArray:
@@ -513,7 +514,7 @@ def quantized_avg_pool3d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: SupportsIndex | None = None,
     *,
     stream: Stream = None,
 ) -> QuantizedArray:
