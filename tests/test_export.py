@@ -95,8 +95,11 @@ def check(path: Path, f: Op, x: mx.array) -> None:
 
 
 def assert_close_to_kernels(results: Result, kernels: Result) -> None:
+    rtol = {mx.float16: 2e-3, mx.bfloat16: 2e-2}
     for a, b in zip(results, arrays(kernels), strict=True):
-        np.testing.assert_allclose(exact(a), exact(b), rtol=2e-2, atol=1e-2)
+        np.testing.assert_allclose(
+            exact(a), exact(b), rtol=rtol.get(a.dtype, 1e-5), atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(

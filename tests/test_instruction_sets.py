@@ -21,6 +21,7 @@ TESTS = (
     "test_indices.py",
     "test_min_pool.py",
     "test_adaptive.py",
+    "test_lp_pool.py",
     "test_methods.py",
     "test_quantized.py",
 )

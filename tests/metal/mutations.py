@@ -442,11 +442,13 @@ MUTATIONS = {
         ("w.taps(0).size() > 0 &&", ""),
         ("&& w.taps(w.out - 1).size() > 0", ""),
     ],
+    "csrc/geometry.cpp": [
+        ("kernel == 1 && stride == 1 &&", "kernel == 1 &&"),
+        ("&& in == out && pad_lo == 0;", "&& in == out;"),
+    ],
     "csrc/metal/select.cpp": [
         ("return !axis.adaptive && axis.dilation == 1;", "return axis.dilation == 1;"),
         ("return !axis.adaptive && axis.dilation == 1;", "return !axis.adaptive;"),
-        ("axis.kernel == 1 && axis.in == axis.out", "axis.kernel == 1"),
-        ("axis.in == axis.out && has_own_input", "axis.in == axis.out"),
         ("(2 * length - 1) * axis.stride <= axis.kernel", "true"),
         ("std::min(wanted, useful)", "wanted"),
         ("{{4, 1}, {1, 4}}", "{{1, 4}, {4, 1}}"),

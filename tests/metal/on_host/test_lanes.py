@@ -202,7 +202,7 @@ FEW_OUTPUTS = {
 @pytest.mark.parametrize("name", FEW_OUTPUTS)
 @pytest.mark.parametrize("kind", ["max", "avg"])
 def test_threads(kind: str, name: str):
-    """A few thousand, or one for every four loads."""
+    """A few thousand, or one for every eight loads."""
     shape, output, width, lanes, slices = FEW_OUTPUTS[name]
     shader_host.run_shaders(True)
     pool = getattr(mp, f"adaptive_{kind}_pool2d")
@@ -221,8 +221,8 @@ def test_threads(kind: str, name: str):
     assert first["buffers"][0]["loads"] == vectors
 
 
-def test_a_simdgroup_reads_neighbours():
-    """At each step, the channels of one position, then those of the next."""
+def test_simdgroups_are_whole():
+    """8 lanes share the taps of each 4 channels."""
     shader_host.run_shaders(True)
     (record,) = records_of([mp.adaptive_max_pool2d(mx.ones((1, 7, 7, 512)), 1)])
     assert record["grid"] == [512 // 4 * 8, 1, 1]
