@@ -75,7 +75,7 @@ class Backend {
 };
 
 const Backend& cpu_backend();
-// Computes before it returns, in the calling thread.
+// Computes before it returns, not in the stream's thread.
 const Backend& cpu_backend_at_once();
 const Backend& metal_backend();
 

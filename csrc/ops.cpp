@@ -87,11 +87,13 @@ void check_unpool(
 // Any integers as uint32. Those too large or negative, which are so as uint64,
 // become its largest, which is no position.
 array as_positions(const array& indices, mx::Stream s) {
+  if (indices.dtype() == mx::uint32) {
+    return indices;
+  }
   auto largest = std::numeric_limits<uint32_t>::max();
   auto positions = mx::minimum(
       mx::astype(indices, mx::uint64, s), array(uint64_t{largest}), s);
-  return indices.dtype() == mx::uint32 ? indices
-                                       : mx::astype(positions, mx::uint32, s);
+  return mx::astype(positions, mx::uint32, s);
 }
 
 // An adaptive pooling may have no outputs where x is not empty: kernels need

@@ -4,7 +4,8 @@
 #include "mlx/primitives.h"
 #include "window.h"
 
-// The linear maps of pooling and how each differentiates into another:
+// The primitives of pooling, and how they differentiate into each other. These
+// are linear, but for the first:
 //
 //   MaxPool        x -> y (, offsets, extent)
 //   MaxPoolScatter (offsets, extent, dy) -> dx       adjoint of Gather
@@ -15,7 +16,7 @@
 //   MaxUnpool      (indices, x) -> x at its places in a plane
 //   MaxUnpoolGrad  (indices, dy) -> dx               adjoint of MaxUnpool
 //
-// And two that are not linear:
+// And two are not:
 //
 //   QuantizedAvgPool  x -> y                         constant between its steps
 //   LpPool            x -> y (, extent)              by AvgPool and AvgPoolGrad

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <utility>
 
+#include "cpu/compare.h"
 #include "cpu/kernels.h"
 #include "cpu/method.h"
 #include "cpu/nan_watch.h"

@@ -5,6 +5,7 @@
 #include "cpu/group.h"
 #include "cpu/kernels.h"
 #include "cpu/pass.h"
+#include "cpu/rows_ahead.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 

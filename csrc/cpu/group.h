@@ -6,7 +6,6 @@
 #include "cpu/group_runs.h"
 #include "cpu/kernels.h"
 #include "cpu/permute.h"
-#include "cpu/rows_ahead.h"
 #include "cpu/walk.h"
 
 // Groups of windows side by side, and the vectors that hold them: elements of

@@ -225,16 +225,12 @@ BlockParts::BlockParts(const AxisLinks& links, Range of) {
 Links Links::windows(const Geometry& g) {
   return {
       {window_links(g.axes[0]), window_links(g.axes[1]),
-       window_links(g.axes[2])},
-      g.axes[1].kernel,
-      g.axes[2].kernel};
+       window_links(g.axes[2])}};
 }
 
 Links Links::covers(const Geometry& g) {
   return {
-      {cover_links(g.axes[0]), cover_links(g.axes[1]), cover_links(g.axes[2])},
-      g.axes[1].kernel,
-      g.axes[2].kernel};
+      {cover_links(g.axes[0]), cover_links(g.axes[1]), cover_links(g.axes[2])}};
 }
 
 } // namespace mlx_pooling::cpu

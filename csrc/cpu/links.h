@@ -259,9 +259,15 @@ struct Links {
     return axes[0].other_size * axes[1].other_size * axes[2].other_size;
   }
 
+  int64_t row_taps() const {
+    return axes[2].kernel;
+  }
+
+  int64_t plane_taps() const {
+    return axes[1].kernel * axes[2].kernel;
+  }
+
   std::array<AxisLinks, kMaxSpatialAxes> axes;
-  int64_t kernel_height;
-  int64_t kernel_width;
 };
 
 } // namespace mlx_pooling::cpu

@@ -47,13 +47,14 @@ template <typename Offset>
 class TapPositions {
  public:
   explicit TapPositions(const Links& links)
-      : kernel_height_(links.kernel_height), kernel_width_(links.kernel_width) {
+      : kernel_height_(links.axes[1].kernel),
+        kernel_width_(links.axes[2].kernel) {
     auto& [depth, height, width] = links.axes;
     auto next_row = height.step * width.other_size;
     auto next_plane = depth.step * height.other_size * width.other_size;
     per_tap_ = width.step;
-    per_row_ = next_row - links.kernel_width * width.step;
-    per_plane_ = next_plane - links.kernel_height * next_row;
+    per_row_ = next_row - width.kernel * width.step;
+    per_plane_ = next_plane - height.kernel * next_row;
     is_volume_ = depth.kernel > 1;
   }
 

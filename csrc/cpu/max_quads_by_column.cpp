@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "cpu/column_ring.h"
+#include "cpu/dispatch.h"
 #include "cpu/max_ends.h"
 #include "cpu/nan_watch.h"
-#include "cpu/pass.h"
 #include "cpu/quads.h"
 #include "cpu/rows_ahead.h"
 #include "cpu/scratch.h"

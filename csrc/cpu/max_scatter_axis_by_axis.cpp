@@ -130,7 +130,7 @@ class CollectAxisByAxis {
     auto* dx = static_cast<T*>(task_.to) + row * width_.size() * channels_;
     auto in_line = [&](auto row_at) {
       return rows_in_line<N>(
-          height_, row % height_.size(), links_.kernel_width, row_at);
+          height_, row % height_.size(), links_.row_taps(), row_at);
     };
     if (depth_.kernel > 1) {
       auto rows = in_line([&](int64_t h) { return row_of_plane(plane, h); });
@@ -186,7 +186,7 @@ class CollectAxisByAxis {
     }
     for (; next_row_ <= h; ++next_row_) {
       auto sample = plane / depth_.size() * depth_.other_size;
-      auto taps = links_.kernel_height * links_.kernel_width;
+      auto taps = links_.plane_taps();
       auto rows = rows_in_line<1>(
           depth_, plane % depth_.size(), taps,
           [&](int64_t d) { return row_of_windows(sample + d, next_row_); });
@@ -299,7 +299,7 @@ class CollectAxisByAxis {
       auto needed = linked(width_, {i, end}).end * channels_;
       if (joined < needed) {
         join<N>(
-            rows, links_.kernel_width, {joined, needed}, lines_.data(),
+            rows, links_.row_taps(), {joined, needed}, lines_.data(),
             line_begin_ - kBlock);
         joined += ceil_div(needed - joined, kBlock) * kBlock;
       }

@@ -7,6 +7,7 @@
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
+#include "cpu/rows_ahead.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 

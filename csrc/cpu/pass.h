@@ -4,7 +4,6 @@
 
 #include "cpu/dispatch.h"
 #include "cpu/links.h"
-#include "cpu/reduce.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 

@@ -108,8 +108,8 @@ struct Sum {
   }
 };
 
-// Taps that windows may have for columns beyond the input to lose against all
-// of them, and still when they are moved.
+// So many taps windows may have for a column beyond the input, whose tap this
+// number is, to lose against all of them, also after it is moved.
 template <typename Tap>
 inline constexpr int64_t kMostColumnTaps = int64_t{1} << (8 * sizeof(Tap) - 2);
 

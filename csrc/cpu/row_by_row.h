@@ -96,9 +96,9 @@ class RowByRow {
   }
 
   // Channels before the first vector that lies in one cache line, if those of
-  // every position have as many: MLX's arrays do not begin with a line. That
-  // takes up to two visits more, of so many as hardly to notice, and memory is
-  // no faster for it.
+  // every position have as many: arrays that MLX made do not begin with a line.
+  // That takes up to two visits more, of so many as hardly to notice, and
+  // memory is no faster for it.
   int64_t lead(Range channels) const {
     bool pays = kMayLead && channels.size() >= 24 * kLanes && !outgrows_ &&
         !are_read_at_once();

@@ -21,10 +21,20 @@ struct Buffer {
   size_t bytes = 0;
 };
 
+thread_local std::vector<Buffer> buffers;
+
 } // namespace
 
+Scratch::~Scratch() {
+  constexpr size_t kMostKept = size_t{64} << 20;
+  for (size_t i = 0; i < taken_; ++i) {
+    if (buffers[i].bytes > kMostKept) {
+      buffers[i] = {};
+    }
+  }
+}
+
 void* Scratch::buffer(size_t bytes) {
-  thread_local std::vector<Buffer> buffers;
   if (taken_ == buffers.size()) {
     buffers.emplace_back();
   }

@@ -5,10 +5,15 @@
 
 namespace mlx_pooling::cpu {
 
-// Buffers of the calling thread, which keeps them for the next one who asks. A
-// Scratch hands each out once: there must be one at a time on a thread.
+// Buffers of the calling thread, which keeps all but huge ones for the next who
+// asks. A Scratch hands each out once: there must be one at a time on a thread.
 class Scratch {
  public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch();
+
   template <typename T>
   T* take(int64_t count) {
     // Vectors may reach past the last element.

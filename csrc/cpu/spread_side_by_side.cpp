@@ -5,6 +5,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
+#include "cpu/rows_ahead.h"
 #include "cpu/spread.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {

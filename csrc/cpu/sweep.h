@@ -3,7 +3,6 @@
 #include <variant>
 
 #include "cpu/item_pass.h"
-#include "cpu/kernels.h"
 #include "cpu/row_blocks.h"
 #include "cpu/row_pass.h"
 #include "cpu/tiling.h"
@@ -66,7 +65,7 @@ class Sweep {
       return std::visit([&](auto& row) { reduce_alone(row, scratch); }, rows);
     }
     ItemPass<Op> planes(
-        links_.axes[1], band(1), links_.kernel_width, width, scratch);
+        links_.axes[1], band(1), links_.row_taps(), width, scratch);
     const bool is_plane = tiling.axis() == 1;
     const auto height = band(1);
     // One of rows and of planes, where each would be as much code again.
@@ -86,8 +85,8 @@ class Sweep {
       return reduce_plane(rows, planes, 0, store_item);
     }
     ItemPass<Op> volume(
-        links_.axes[0], band(0), links_.kernel_height * links_.kernel_width,
-        height.size() * width, scratch);
+        links_.axes[0], band(0), links_.plane_taps(), height.size() * width,
+        scratch);
     for (auto d = volume.from().begin; d < volume.from().end; ++d) {
       reduce_plane(
           rows, planes, d,

@@ -21,7 +21,7 @@
 
 #define MLX_POOLING_LAMBDA __attribute__((always_inline))
 
-// Vectors never cross a real call, so their calling convention is irrelevant.
+// Vectors cross calls within one source only, whose convention is its own.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
@@ -414,7 +414,7 @@ MLX_POOLING_INLINE void fetch_all_ahead(const void* from, uintptr_t bytes) {
 
 // The same for a line that will be written.
 template <int L, typename T>
-MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes = kAheadBytes) {
+MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes) {
   if constexpr (L * sizeof(T) >= 32) {
     auto ahead = reinterpret_cast<uintptr_t>(to) + bytes;
     __builtin_prefetch(reinterpret_cast<void*>(ahead), 1);

@@ -254,8 +254,7 @@ class Walk {
         auto tap_h = height.tap(along_h, j, h);
         rows_.push_back(
             {(d * height.other_size + h) * width.other_size,
-             (tap_d * links_.kernel_height + tap_h) * links_.kernel_width, d,
-             h});
+             tap_d * links_.plane_taps() + tap_h * links_.row_taps(), d, h});
       }
     }
   }

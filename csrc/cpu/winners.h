@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/links.h"
 #include "geometry.h"
 
 namespace mlx_pooling::cpu {

@@ -232,6 +232,13 @@ def steps(size: tuple[int, ...], channels: int) -> list[int]:
     return [math.prod(size[i + 1 :]) * channels for i in range(len(size))]
 
 
+def strides(g: Geometry) -> list[int]:
+    """Of a single window, that of whole ones: none is a stride away."""
+    spans = [d * (k - 1) + 1 for d, k in zip(g.dilation, g.kernel, strict=True)]
+    axes = zip(g.output, g.stride, spans, strict=True)
+    return [span if outputs == 1 else stride for outputs, stride, span in axes]
+
+
 def reach(op: str, shape: Shape, tile: tuple[int, ...]) -> int:
     """Elements from the first to the last that a thread looks at in one array."""
     g = shape.geometry
@@ -240,9 +247,9 @@ def reach(op: str, shape: Shape, tile: tuple[int, ...]) -> int:
     for i, neighbours in enumerate(tile):
         span = g.dilation[i] * (g.kernel[i] - 1)
         if op in FORWARD:
-            positions = span + (neighbours - 1) * g.stride[i]
+            positions = span + (neighbours - 1) * strides(g)[i]
         else:
-            positions = (span + neighbours - 1) // g.stride[i]
+            positions = (span + neighbours - 1) // strides(g)[i]
         own += (neighbours - 1) * steps(mine, shape.channels)[i]
         along += min(positions, seen[i] - 1) * steps(seen, shape.channels)[i]
     return own if op == "max_pool_gather" else max(own, along)
@@ -253,7 +260,7 @@ def largest_position(shape: Shape, tile: tuple[int, ...]) -> int:
     return max(
         size + sum(padding) + (neighbours - 1) * stride + dilation
         for size, padding, stride, dilation, neighbours in zip(
-            g.size, g.padding, g.stride, g.dilation, tile, strict=True
+            g.size, g.padding, strides(g), g.dilation, tile, strict=True
         )
     )
 
