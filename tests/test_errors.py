@@ -11,6 +11,7 @@ import mlx_pooling as mp
 import numpy as np
 import pytest
 import reference
+from mlx_pooling import _ext
 from support import (
     assert_same,
     avg_op,
@@ -340,6 +341,21 @@ def test_float64_needs_the_cpu(device: str):
     for pool in (max_op, avg_op):
         with pytest.raises(ValueError, match="float64"):
             pool(2)(x, 2, stream=mx.gpu)
+
+
+@pytest.mark.parametrize(
+    ("argument", "lengths"),
+    [("kernel_size", (4,) * 5), ("kernel_size", (0,) * 5), ("stride", (2, 1, 2, 2, 2))],
+)
+def test_a_window_has_a_size_for_each_axis(argument: str, lengths: tuple[int, ...]):
+    """Also one made without the functions, as by unpickling."""
+    values = (2, 2, 0, 0, 1)
+    sizes = [[value] * n for value, n in zip(values, lengths, strict=True)]
+    with pytest.raises(ValueError, match=rf"^\[w\] '{argument}' must have a size"):
+        _ext.Window("w", *sizes)
+    state = ("w", *sizes, False, True, None, False, False, _ext.Kind.sliding, [])
+    with pytest.raises(ValueError, match=rf"^\[w\] '{argument}' must have a size"):
+        _ext.Window.__new__(_ext.Window).__setstate__(state)
 
 
 @contextmanager
