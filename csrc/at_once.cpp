@@ -38,10 +38,16 @@ int64_t largest_size(const std::vector<array>& arrays) {
   return size;
 }
 
+// Whether each element is looked up where its own index says. That of
+// MaxPoolGather's indices is computed from its offset.
+bool goes_alone(std::string_view primitive, size_t inputs) {
+  return (primitive == "MaxPoolGather" && inputs > 2) ||
+      primitive == "MaxUnpool" || primitive == "MaxUnpoolGrad";
+}
+
 // Vectors, or elements alone, of a position.
-double visits(std::string_view primitive, int64_t channels, int64_t lanes) {
-  if (primitive == "MaxPoolGather" || primitive == "MaxUnpool" ||
-      primitive == "MaxUnpoolGrad") {
+double visits(bool go_alone, int64_t channels, int64_t lanes) {
+  if (go_alone) {
     return static_cast<double>(channels);
   }
   if (channels >= lanes) {
@@ -58,13 +64,17 @@ double work(const array& output, const std::vector<array>& inputs) {
   int64_t channels = output.shape(-1);
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
+  std::string_view name = pooling.name();
   auto taps = std::min(
       windows * static_cast<double>(pooling.window().taps()),
       positions + windows * kMostTaps);
+  if (name == "MaxPoolGather") {
+    taps = windows;
+  }
   // At least as wide as a float.
   auto lanes = kVectorBytes / std::max<int64_t>(output.itemsize(), 4);
   return (kVisit * to / channels + kTap * taps) *
-      visits(pooling.name(), channels, lanes);
+      visits(goes_alone(name, inputs.size()), channels, lanes);
 }
 
 // That would compute it.

@@ -77,7 +77,7 @@ void survey(AxisLinks& links) {
     links.in_order =
         links.in_order && link.first >= first && links.last(i) >= last;
     first = link.first;
-    last = links.last(i);
+    last = std::max(last, links.last(i));
     first_end = first_end.value_or(last + 1);
     links.span = std::max(links.span, last - first + 1);
     links.longest = std::max(links.longest, link.count);

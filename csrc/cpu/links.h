@@ -165,8 +165,8 @@ struct AxisLinks {
   std::vector<int64_t> starts = {};
 
   // Facts about all links: the largest count, the largest stretch from the
-  // first position of one to its last, whether some are empty, and whether the
-  // others' first and last positions never step back.
+  // first position of one to the last of those up to it, whether some are
+  // empty, and whether the others' first and last positions never step back.
   int64_t longest = 0;
   int64_t span = 0;
   bool some_empty = false;

@@ -5,6 +5,7 @@
 #include "cpu/kernels.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
+#include "cpu/tap_positions.h"
 #include "cpu/winner_runs.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -54,6 +55,12 @@ class HandOut {
 
   void hand_out(
       const Tiling::Unit& unit, int axis, Range outputs, Scratch& scratch) {
+    if (auto& windows = task_.winners->windows) {
+      const TapPositions<Offset> positions(*windows);
+      return for_each_row(unit, axis, outputs, [&](const Row& row) {
+        hand_out_unlisted(row, positions);
+      });
+    }
     if constexpr (kHasRuns && std::is_same_v<A, float> && sizeof(Offset) < 4) {
       auto& row_of_tap = task_.winners->row_of_tap;
       using Runs = WinnerRuns<T, Offset>;
@@ -104,6 +111,24 @@ class HandOut {
         hand_out_within(at, start);
       } else {
         hand_out_one(at, start);
+      }
+    }
+  }
+
+  void
+  hand_out_unlisted(const Row& row, const TapPositions<Offset>& positions) {
+    auto count = channels_.size();
+    for (auto w = row.windows.begin; w < row.windows.end; ++w) {
+      auto at = (row.position + w) * task_.channels + channels_.begin;
+      auto start = row.start + task_.winners->starts[2][w];
+      auto* dy = static_cast<const T*>(task_.from) + at;
+      auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
+      for (int64_t c = 0; c < count; ++c) {
+        auto tap = offsets[c];
+        auto winner = start + positions.template of<int64_t, 1>(tap);
+        if (tap != kNoTap<Offset> && Range{0, size_}.contains(winner)) {
+          add(totals_ + winner * count + c, dy + c);
+        }
       }
     }
   }

@@ -44,9 +44,8 @@ namespace {
 //
 // Where no two windows share an input, it is spread, filled or placed, where
 // that pays; else the cheapest is taken. Of sums and maxima only walk has an
-// answer for windows without a tap whose taps matter, for inputs without a
-// position and for links that are out of order (gradients of strided dilation);
-// of gradients of maxima, for windows of more taps than a table should have.
+// answer for windows without a tap whose taps matter, and for inputs without a
+// position.
 //
 // Costs are nanoseconds on one CPU with AVX-512, those of axis_by_axis such
 // that it is taken where it was faster with AVX2: only their ratios matter.
@@ -132,7 +131,6 @@ constexpr int64_t kFloat = 4;   // bytes
 constexpr int64_t kVector = 16; // floats
 constexpr int64_t kShortVector = 4;
 constexpr int64_t kLeastVector = 16; // bytes
-constexpr int64_t kMostTaps = int64_t{1} << 16;
 // Inputs of larger windows are better written in their order.
 constexpr int64_t kMostSpread = 16;
 constexpr int64_t kLeastSpread = 8; // channels, of one window at a time
@@ -442,7 +440,7 @@ Choice method_of_reduction(
     Reduction reduction) {
   for (auto& axis : links.axes) {
     bool matters = reduction == Reduction::winner && axis.some_empty;
-    if (matters || !axis.in_order || axis.other_size == 0) {
+    if (matters || axis.other_size == 0) {
       return {Method::walk};
     }
   }
@@ -536,9 +534,7 @@ Choice method_of_scatter(
     return *spreading;
   }
   auto channels = geometry.channels;
-  auto winners = geometry.taps() <= kMostTaps
-      ? winners_cost(covers, geometry)
-      : std::numeric_limits<double>::infinity();
+  auto winners = winners_cost(covers, geometry);
   auto walk = walk_cost(covers, channels, kFloat, kCover);
   if (offset_bytes == 1 &&
       axis_by_axis_cost(covers, channels) < std::min(winners, walk)) {

@@ -30,7 +30,7 @@ SideBySide uncut_windows(const AxisLinks& width) {
 int64_t rows_at_once(const Links& links, int64_t windows, int64_t positions) {
   auto& [depth, height, width] = links.axes;
   auto row = width.size();
-  if (width.some_empty || row > windows) {
+  if (width.some_empty || !width.in_order || row > windows) {
     return 0;
   }
   auto extent = width.last(row - 1) + 1 - width.of[0].first;
@@ -50,7 +50,7 @@ bool cut_go_with_others(const AxisLinks& width, const SideBySide& side) {
   auto windows = side.windows;
   auto uncut = side.uncut;
   auto row = width.size();
-  if (width.some_empty || windows < 2 || windows >= row ||
+  if (width.some_empty || !width.in_order || windows < 2 || windows >= row ||
       uncut.begin > windows) {
     return false;
   }

@@ -1,6 +1,7 @@
 #include "cpu/tiling.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu/parallel.h"
 
@@ -137,11 +138,18 @@ Tiling Tiling::row_by_row(int64_t outputs, int64_t channels, int64_t threads) {
 }
 
 Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
+  // Of fewer for each input, more may be repeated.
+  constexpr double kWindows = 0.03;
   auto outermost = outermost_axis(covers);
   auto& along = covers.axes[outermost];
+  auto inner = positions_behind(outermost, covers);
+  auto windows = static_cast<double>(covers.other_plane()) /
+      static_cast<double>(along.size() * inner);
+  auto halo = static_cast<int64_t>(std::ceil(
+      static_cast<double>(along.kernel) * windows / (windows + kWindows)));
   Tiling tiling(outermost, batch, along.size(), channels);
-  tiling.divide(along.kernel, {0, positions_behind(outermost, covers)}, kUnits);
-  tiling.add_bands(outermost, along.size(), along.kernel, max_threads());
+  tiling.divide(halo, {0, inner}, kUnits);
+  tiling.add_bands(outermost, along.size(), halo, max_threads());
   tiling.add_blocks(channels / kLine, max_threads());
   return tiling;
 }

@@ -5,8 +5,28 @@
 
 namespace mlx_pooling::cpu {
 
+namespace {
+
 // Runs in narrower windows are too short to pay.
 constexpr int64_t kShortestRun = 8;
+constexpr int64_t kMostListed = int64_t{1} << 16;
+
+std::vector<int64_t> listed_taps(const Geometry& geometry) {
+  auto& [depth, height, width] = geometry.axes;
+  std::vector<int64_t> taps;
+  for (int64_t d = 0; d < depth.kernel; ++d) {
+    for (int64_t h = 0; h < height.kernel; ++h) {
+      for (int64_t w = 0; w < width.kernel; ++w) {
+        auto row = d * depth.dilation * height.in + h * height.dilation;
+        taps.push_back(row * width.in + w * width.dilation);
+      }
+    }
+  }
+  taps.push_back(Winners::kNowhere);
+  return taps;
+}
+
+} // namespace
 
 RowOfTap::RowOfTap(int64_t kernel_width)
     : shift(std::bit_width(static_cast<uint64_t>(kernel_width - 1)) - 1) {
@@ -37,16 +57,13 @@ Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
       starts[axis].push_back(geometry.axes[axis].start(o));
     }
   }
-  auto& [depth, height, width] = geometry.axes;
-  for (int64_t d = 0; d < depth.kernel; ++d) {
-    for (int64_t h = 0; h < height.kernel; ++h) {
-      for (int64_t w = 0; w < width.kernel; ++w) {
-        auto row = d * depth.dilation * height.in + h * height.dilation;
-        taps.push_back(row * width.in + w * width.dilation);
-      }
-    }
+  // Fewer winners are looked up sooner than that.
+  auto winners = geometry.outputs() * geometry.channels;
+  if (geometry.taps() <= std::min(kMostListed, winners)) {
+    taps = listed_taps(geometry);
+  } else {
+    windows = Links::windows(geometry);
   }
-  taps.push_back(kNowhere);
 }
 
 Range Winners::within(int axis, Range inputs) const {

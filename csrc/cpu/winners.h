@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "cpu/links.h"
 #include "geometry.h"
 
 namespace mlx_pooling::cpu {
@@ -33,6 +34,7 @@ struct Winners {
 
   std::array<std::vector<int64_t>, kMaxSpatialAxes> starts; // of each output
   std::vector<int64_t> taps;          // flat positions from there
+  std::optional<Links> windows;       // unless taps are listed: from outputs
   std::optional<RowOfTap> row_of_tap; // if winners_run()
 
   // What `taps` ends with, for the tap of a window that has none: too far from
