@@ -5,15 +5,14 @@
 #include "cpu/kernels.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
-#include "cpu/spread.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 namespace {
 
-// Inputs side by side in the same window, and in no other, get the same share
-// of its cotangent, which is divided once for all of them.
+// Inputs side by side in the same windows get the same gradient, which is
+// computed once for all of them.
 template <typename T>
 class Fill {
  public:
@@ -28,7 +27,7 @@ class Fill {
     auto& width = task_.links.axes[2];
     Walk walk(task_.links, begin);
     for (auto i = begin; i < end;) {
-      auto count = std::min(in_same_window(width, walk.w()), end - i);
+      auto count = std::min(in_same_windows(width, walk.w()), end - i);
       auto* to = static_cast<uint8_t*>(task_.to) + i * bytes_;
       if (walk.unlinked()) {
         std::memset(to, 0, count * bytes_);
@@ -45,7 +44,10 @@ class Fill {
   static constexpr int64_t kPatternBytes = 512;
 
   // How many positions are, from w on; or in none, before the next.
-  static int64_t in_same_window(const AxisLinks& covers, int64_t w) {
+  static int64_t in_same_windows(const AxisLinks& covers, int64_t w) {
+    if (covers.of.has_runs()) {
+      return covers.of.end_of_run(w) - w;
+    }
     const Link link = covers.of[w];
     auto [first, stride] = *covers.spacing;
     auto end = first + link.first * stride + covers.kernel;
@@ -57,13 +59,7 @@ class Fill {
   }
 
   void fill(const Walk& walk, uint8_t* to, int64_t count) const {
-    walk.for_each([&](Linked window) {
-      auto o = walk.plane() + window.spatial;
-      divide(
-          static_cast<const T*>(task_.from) + o * task_.channels,
-          divisor_at<Arithmetic<T>>(
-              task_.divisor, window.d, window.h, window.w));
-    });
+    compute(walk);
     // One by one, as kernels are compiled: sooner than a pattern is repeated.
     if (task_.channels == 1 && count * bytes_ <= kVectorBytes) {
       std::fill_n(reinterpret_cast<T*>(to), count, *pattern_);
@@ -78,10 +74,18 @@ class Fill {
     }
   }
 
-  void divide(const T* dy, Arithmetic<T> divisor) const {
-    for_each_lane<kFullLanes<Arithmetic<T>>>(
+  void compute(const Walk& walk) const {
+    using A = Arithmetic<T>;
+    auto* dy =
+        static_cast<const T*>(task_.from) + walk.plane() * task_.channels;
+    for_each_lane<kFullLanes<A>>(
         task_.channels, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
-          store<L>(pattern_ + c, sum_of_one<T>(load<L>(dy + c) / divisor));
+          Vec<A, L> total{};
+          walk.for_each([&](Linked window) MLX_POOLING_LAMBDA {
+            total += load<L>(dy + window.spatial * task_.channels + c) /
+                divisor_at<A>(task_.divisor, window.d, window.h, window.w);
+          });
+          store<L>(pattern_ + c, total);
         });
   }
 

@@ -52,6 +52,12 @@ class ItemPass {
     return from_;
   }
 
+  // Whether no output is made of item i, which is not to be pushed then.
+  bool skips(int64_t i) const {
+    return links_.block == 0 && links_.in_order && next_ < to_.end &&
+        i < links_.of[next_].first;
+  }
+
   // Where to put item i, with how much added to its taps. Those that no rests
   // are made of take turns in one place, and leave the others in the caches.
   Cells slot(int64_t i) const {

@@ -160,7 +160,7 @@ Blocks::Blocks(
 }
 
 int64_t LinkTable::end_of_run(int64_t i) const {
-  if (runs_.empty()) {
+  if (!has_runs()) {
     return i + 1;
   }
   auto next = run_after(i);

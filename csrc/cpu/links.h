@@ -76,6 +76,9 @@ class LinkTable : private Periodic<Link> {
     return values()[index].moved(periods * step_);
   }
 
+  bool has_runs() const {
+    return !runs_.empty();
+  }
   // Where positions end that are known to be linked to the same as i.
   int64_t end_of_run(int64_t i) const;
 

@@ -38,7 +38,8 @@ namespace {
 //   spread_side_by_side   the same
 //     of few channels
 //   fill                  so much for each row of a window
-//     the same of averages over larger windows: global ones
+//     the same of averages over larger windows: global ones; of single rows
+//     also where these share some, but not much: adaptive ones
 //   place                 so much for each window
 //     the same of maxima
 //
@@ -59,14 +60,15 @@ struct Cost {
   double aside = 0;      // of joining a column to the one before
   double across = 0;     // of joining a vector's lanes
   double several = 0.85; // taps of several vectors at once, each, in taps
+  double alone = 1;      // the same of few channels, that fill no vector
 };
 
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 9};
+      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 9, 0.85, 2.5};
     case Reduction::winner:
-      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 15};
+      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 15, 0.85, 2.5};
     default:
       return {3, 0.55, 2, 0.4, 0.0195, 0.3, 9};
   }
@@ -207,6 +209,9 @@ double walk_cost(
     return all * (cost.visit_alike + cost.tap_alike * taps(links)) / elements;
   }
   auto tap = cost.tap * (all > 1 ? cost.several : 1);
+  if (channels < kShortVector) {
+    tap *= cost.alone;
+  }
   return visits(channels, lane) * cost.visit +
       all * tap * taps(links) / elements;
 }
@@ -344,7 +349,14 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
 
 double item_cost(const AxisLinks& links, double item, double operation) {
   double join = links.block > 0 ? 3 * ratio(links) + 2 : longest(links) + 1;
-  return item * ratio(links) + operation * join;
+  return item * std::min(ratio(links), longest(links)) + operation * join;
+}
+
+// What a sweep takes besides, where its rows are short.
+double short_rows_cost(const Links& links, int64_t channels) {
+  auto& [depth, height, width] = links.axes;
+  auto rows = std::max(ratio(depth) * ratio(height), 1.0);
+  return rows * kSweptRow / static_cast<double>(width.size() * channels);
 }
 
 double sweep_cost(
@@ -369,14 +381,8 @@ double sweep_cost(
     cost *= kUncachedCells;
   }
   bool joins_no_rows = height.kernel == 1 && depth.kernel == 1;
-  return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0);
-}
-
-// What a sweep of few channels takes besides, where its rows are short.
-double short_rows_cost(const Links& links, int64_t channels) {
-  auto& [depth, height, width] = links.axes;
-  auto rows = std::max(ratio(depth) * ratio(height), 1.0);
-  return rows * kSweptRow / static_cast<double>(width.size() * channels);
+  return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0) +
+      short_rows_cost(links, channels);
 }
 
 // Where there is a CollectAxisByAxis for such covers, with the blocks of any
@@ -458,7 +464,7 @@ Choice method_of_reduction(
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   if (has_side_by_side) {
-    auto others = std::min(sweep + short_rows_cost(links, channels), walk);
+    auto others = std::min(sweep, walk);
     auto along_rows = reduction == Reduction::gradient
         ? std::numeric_limits<double>::infinity()
         : along_rows_cost(links, channels, sweep_lane, cost);
@@ -501,7 +507,11 @@ std::optional<Choice> method_of_spreading(
       covers.axes.begin(), covers.axes.end(),
       [](auto& axis) { return axis.longest > 1; });
   if (is_shared) {
-    return std::nullopt;
+    // Rows of a plane have more in common, which a sweep adds up once.
+    auto& [depth, height, width] = covers.axes;
+    bool fills = reduction == Reduction::gradient && width.of.has_runs() &&
+        depth.size() * height.size() == 1;
+    return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }
   if (geometry.taps() > kMostSpread) {
     if (reduction == Reduction::winner) {

@@ -88,6 +88,9 @@ class Sweep {
         links_.axes[0], band(0), links_.plane_taps(), height.size() * width,
         scratch);
     for (auto d = volume.from().begin; d < volume.from().end; ++d) {
+      if (volume.skips(d)) {
+        continue;
+      }
       reduce_plane(
           rows, planes, d,
           kept_rows<Op>(
@@ -123,6 +126,9 @@ class Sweep {
   reduce_plane(Rows& rows, ItemPass<Op>& planes, int64_t d, const Emit& emit) {
     planes.restart();
     for (auto h = planes.from().begin; h < planes.from().end; ++h) {
+      if (planes.skips(h)) {
+        continue;
+      }
       std::visit(
           [&](auto& row) {
             reduce(row, d, h, planes.slot(h), planes.tap_base(h));

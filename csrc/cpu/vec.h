@@ -210,6 +210,24 @@ MLX_POOLING_INLINE Vec<To, L> resize(V integers) {
   }
 }
 
+#if defined(__F16C__)
+// Few lanes as the first of a whole register, and back.
+template <typename V>
+MLX_POOLING_INLINE __m128i in_register_of_few(V few) {
+  int64_t bits = 0;
+  std::memcpy(&bits, &few, sizeof(few));
+  return _mm_cvtsi64_si128(bits);
+}
+
+template <typename V>
+MLX_POOLING_INLINE V first_of(__m128i whole) {
+  auto bits = _mm_cvtsi128_si64(whole);
+  V few;
+  std::memcpy(&few, &bits, sizeof(few));
+  return few;
+}
+#endif
+
 // IEEE binary16 to binary32, exact, NaN and infinity kept.
 template <int L>
 MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
@@ -221,6 +239,13 @@ MLX_POOLING_INLINE Vec<float, L> widen_float16(Vec<uint16_t, L> half) {
 #if defined(__F16C__)
   if constexpr (L == 8) {
     return bits_as<Vec<float, L>>(_mm256_cvtph_ps(bits_as<__m128i>(half)));
+  } else if constexpr (L <= 4) {
+    auto whole = _mm_cvtph_ps(in_register_of_few(half));
+    if constexpr (L == 4) {
+      return bits_as<Vec<float, L>>(whole);
+    } else {
+      return first_of<Vec<float, L>>(_mm_castps_si128(whole));
+    }
   }
 #elif defined(__aarch64__)
   if constexpr (L == 4) {
@@ -251,6 +276,15 @@ MLX_POOLING_INLINE Vec<uint16_t, L> narrow_float16(Vec<float, L> value) {
   if constexpr (L == 8) {
     return bits_as<Vec<uint16_t, L>>(
         _mm256_cvtps_ph(bits_as<__m256>(value), _MM_FROUND_TO_NEAREST_INT));
+  } else if constexpr (L <= 4) {
+    __m128 whole;
+    if constexpr (L == 4) {
+      whole = bits_as<__m128>(value);
+    } else {
+      whole = _mm_castsi128_ps(in_register_of_few(value));
+    }
+    return first_of<Vec<uint16_t, L>>(
+        _mm_cvtps_ph(whole, _MM_FROUND_TO_NEAREST_INT));
   }
 #elif defined(__aarch64__)
   if constexpr (L == 4) {
