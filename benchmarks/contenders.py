@@ -48,8 +48,7 @@ def use_threads(number: int) -> None:
 
 
 def mlx_layer(case: Case, library: ModuleType) -> Layer:
-    sizes = (case.kernel, case.stride, case.padding)
-    return getattr(library, case.layer)(*sizes, **case.extras)
+    return getattr(library, case.layer)(*case.sizes.values(), **case.extras)
 
 
 def operands(case: Case, dtype: str) -> tuple[mx.array, mx.array]:
@@ -114,12 +113,15 @@ def mlx_contender(layer: Layer, x: mx.array, dy: mx.array) -> Contender:
 
 def torch_layer(case: Case) -> Callable[[Any], Any]:
     """PyTorch's function; 1-d as 2-d of height 1, which has a channels-last form."""
-    sizes = (case.kernel, case.stride, case.padding)
-    if len(case.kernel) == 1:
-        sizes = ((1, *case.kernel), (1, *case.stride), (0, *case.padding))
-    function = getattr(torch.nn.functional, f"{case.op}_pool{len(sizes[0])}d")
-    names = ("kernel_size", "stride", "padding")
-    return partial(function, **dict(zip(names, sizes, strict=True)), **case.extras)
+    sizes = case.sizes
+    axes = len(case.kernel)
+    if axes == 1:
+        height = {"padding": 0}
+        sizes = {name: (height.get(name, 1), *size) for name, size in sizes.items()}
+        axes = 2
+    prefix = "adaptive_" if case.adaptive else ""
+    function = getattr(torch.nn.functional, f"{prefix}{case.op}_pool{axes}d")
+    return partial(function, **sizes, **case.extras)
 
 
 def torch_contender(

@@ -21,11 +21,24 @@ class Case:
     dilation: int = 1
     ceil_mode: bool = False
     count_include_pad: bool = True
+    adaptive: bool = False  # then `kernel` is the output's size
 
     @property
     def layer(self) -> str:
         """Name of the layer class, the same in every library: ``MaxPool2d``."""
-        return f"{self.op.capitalize()}Pool{len(self.kernel)}d"
+        prefix = "Adaptive" if self.adaptive else ""
+        return f"{prefix}{self.op.capitalize()}Pool{len(self.kernel)}d"
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """The arguments that are sizes, by the names that PyTorch has for them."""
+        if self.adaptive:
+            return {"output_size": self.kernel}
+        return {
+            "kernel_size": self.kernel,
+            "stride": self.stride,
+            "padding": self.padding,
+        }
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -47,6 +60,8 @@ class Case:
     @property
     def window(self) -> str:
         """``max 3/2/1`` is kernel 3, stride 2, padding 1; axes as ``1x3x3/1x2x2``."""
+        if self.adaptive:
+            return f"adaptive {self.op} {_axes(self.kernel)}"
         sizes = [self.kernel, self.stride]
         if any(self.padding):
             sizes.append(self.padding)

@@ -341,13 +341,16 @@ def test_large_planes(shape: tuple[int, ...], channels: int):
         check_derivatives(fixed(pool, g), x, derivative(kind, x, g))
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
 @pytest.mark.parametrize("channels", [1, 20])
 @pytest.mark.parametrize(
     ("size", "output"), [((6001,), (7,)), ((6001,), (301,)), ((3, 5000), (2, 3))]
 )
-def test_few_outputs_of_long_axes(size: tuple, output: tuple, channels: int):
+def test_few_outputs_of_long_axes(
+    size: tuple, output: tuple, channels: int, dtype: mx.Dtype
+):
     g = Adaptive(size, output)
-    x = Data("ties", channels).array((2, *size, channels), mx.float32)
+    x = Data("ties", channels).array((2, *size, channels), dtype)
     for kind, pool in ADAPTIVE.items():
         check_derivatives(fixed(pool, g), x, derivative(kind, x, g))
 

@@ -45,6 +45,7 @@ WINDOWS = {
     "1-d 25/2": ((70,), 25, 2, 12, 1),
     "1-d 9 dilated": ((60,), 9, 1, 8, 2),
     "1-d 9/2 dilated": ((60,), 9, 2, 8, 3),
+    "1-d 3 dilated, padded": ((77,), 3, 1, 4, 4),
     "1-d bands": ((1500,), 7, 1, 3, 1),
     "1-d bands in the padding": ((400,), 8, 1, 400, 1),
     "1-d 31/5 in bands": ((1001,), 31, 5, 15, 1),
@@ -91,6 +92,11 @@ WINDOWS = {
     "1-d 2/3": ((65,), 2, 3, 0, 1),
     "1-d 2/3 dilated": ((65,), 2, 3, 1, 2),
     "1-d 2/2 dilated": ((70,), 2, 2, 2, 3),
+    "2-d 3 dilated, padded": ((21, 44), 3, 1, 2, 2),
+    "2-d 7/2, one axis dilated, padded": ((19, 40), 7, 2, 3, (3, 1)),
+    "2-d 7/2, the other axis dilated, padded": ((19, 40), 7, 2, 3, (1, 3)),
+    "2-d in rows without a tap": ((1, 7), (2, 11), 1, (1, 5), (2, 1)),
+    "2-d 1x7/4x2, most rows in no window": ((19, 45), (1, 7), (4, 2), (0, 3), 1),
     "2-d 2/2": ((8, 70), 2, 2, 0, 1),
     "2-d 2/2 in short rows": ((8, 28), 2, 2, 0, 1),
     "2-d 2/2 in short rows, some in no window": ((9, 29), 2, 2, 0, 1),
@@ -122,6 +128,8 @@ WINDOWS = {
     "3-d 2/2": ((4, 6, 38), 2, 2, 0, 1),
     "3-d 2/2 in short rows": ((4, 6, 28), 2, 2, 0, 1),
     "3-d 3/2": ((5, 6, 9), 3, 2, 1, 1),
+    "3-d 3/2, two axes dilated, padded": ((6, 13, 14), 3, 2, 2, (1, 3, 2)),
+    "3-d 1x2x7/3x4x2": ((8, 13, 17), (1, 2, 7), (3, 4, 2), (0, 1, 3), 1),
 }
 EACH_WINDOW = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 # Every kind of data, with less channels than any vector holds, with as few vectors as
@@ -346,6 +354,22 @@ def test_gradient_of_the_maximum_of_other_dtypes(name: str, dtype: mx.Dtype):
         dx = vjp(lambda x: max_pool(x, g), x, dy)
         indices = reference.max_pool(exact(x), g).indices
         assert_same(dx, reference.scatter(exact(dy), indices, g.size))
+
+
+@pytest.mark.parametrize(
+    "window",
+    [((70_000,), 66_000, 500, 0), ((260, 270), 257, 1, 0), ((43, 42, 44), 41, 1, 1)],
+    ids=["1-d", "2-d", "3-d"],
+)
+def test_gradient_of_more_taps_than_are_listed(window):
+    g = geometry(*window)
+    case = Case(g, 1, 2, Data("ties", 2))
+    x, dy = case.input(), case.more(case.output_shape)
+    indices = reference.max_pool(compared(x), g).indices
+    dx = vjp(lambda x: max_pool(x, g), x, dy)
+    expected = reference.scatter(exact(dy), indices, g.size)
+    magnitude = reference.scatter(np.abs(exact(dy)), indices, g.size)
+    assert_rounded(dx, expected, magnitude, int(np.prod(g.output)))
 
 
 def test_gradient_of_windows_beside_those_without_a_tap():

@@ -54,8 +54,8 @@ class ItemPass {
 
   // Whether no output is made of item i, which is not to be pushed then.
   bool skips(int64_t i) const {
-    return links_.block == 0 && links_.in_order && next_ < to_.end &&
-        i < links_.of[next_].first;
+    bool are_known = links_.block == 0 && links_.in_order && !links_.some_empty;
+    return are_known && next_ < to_.end && i < links_.of[next_].first;
   }
 
   // Where to put item i, with how much added to its taps. Those that no rests
