@@ -76,7 +76,7 @@ class LinkTable : private Periodic<Link> {
     return values()[index].moved(periods * step_);
   }
 
-  bool has_runs() const {
+  MLX_POOLING_INLINE bool has_runs() const {
     return !runs_.empty();
   }
   // Where positions end that are known to be linked to the same as i.

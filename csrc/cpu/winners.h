@@ -33,8 +33,8 @@ struct Winners {
   Range within(int axis, Range inputs) const;
 
   std::array<std::vector<int64_t>, kMaxSpatialAxes> starts; // of each output
-  std::vector<int64_t> taps;          // flat positions from there
-  std::optional<Links> windows;       // unless taps are listed: from outputs
+  std::vector<int64_t> taps;    // flat positions from there, or, where that
+  std::optional<Links> windows; // would be a long list, what they follow from
   std::optional<RowOfTap> row_of_tap; // if winners_run()
 
   // What `taps` ends with, for the tap of a window that has none: too far from
