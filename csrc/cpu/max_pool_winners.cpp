@@ -103,24 +103,30 @@ class HandOut {
     }
   }
 
-  void hand_out_row(const Row& row) {
+  // Calls visit(w, at, start) for each, with where its elements and its taps
+  // begin.
+  template <typename Visit>
+  void for_each_window(const Row& row, Visit visit) const {
     for (auto w = row.windows.begin; w < row.windows.end; ++w) {
       auto at = (row.position + w) * task_.channels + channels_.begin;
-      auto start = row.start + task_.winners->starts[2][w];
+      visit(w, at, row.start + task_.winners->starts[2][w]);
+    }
+  }
+
+  void hand_out_row(const Row& row) {
+    for_each_window(row, [&](int64_t w, int64_t at, int64_t start) {
       if (row.within.contains(w)) {
         hand_out_within(at, start);
       } else {
         hand_out_one(at, start);
       }
-    }
+    });
   }
 
   void
   hand_out_unlisted(const Row& row, const TapPositions<Offset>& positions) {
     auto count = channels_.size();
-    for (auto w = row.windows.begin; w < row.windows.end; ++w) {
-      auto at = (row.position + w) * task_.channels + channels_.begin;
-      auto start = row.start + task_.winners->starts[2][w];
+    for_each_window(row, [&](int64_t, int64_t at, int64_t start) {
       auto* dy = static_cast<const T*>(task_.from) + at;
       auto* offsets = static_cast<const Offset*>(task_.offsets) + at;
       for (int64_t c = 0; c < count; ++c) {
@@ -130,7 +136,7 @@ class HandOut {
           add(totals_ + winner * count + c, dy + c);
         }
       }
-    }
+    });
   }
 
   template <typename Runs>

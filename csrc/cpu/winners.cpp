@@ -9,7 +9,7 @@ namespace {
 
 // Runs in narrower windows are too short to pay.
 constexpr int64_t kShortestRun = 8;
-constexpr int64_t kMostListed = int64_t{1} << 16;
+constexpr int64_t kMostListedTaps = int64_t{1} << 16;
 
 std::vector<int64_t> listed_taps(const Geometry& geometry) {
   auto& [depth, height, width] = geometry.axes;
@@ -59,7 +59,7 @@ Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
   }
   // Fewer winners are looked up sooner than that.
   auto winners = geometry.outputs() * geometry.channels;
-  if (geometry.taps() <= std::min(kMostListed, winners)) {
+  if (geometry.taps() <= std::min(kMostListedTaps, winners)) {
     taps = listed_taps(geometry);
   } else {
     windows = Links::windows(geometry);
