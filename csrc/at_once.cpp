@@ -1,11 +1,12 @@
 #include "at_once.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string_view>
 
 #include "cpu/parallel.h"
-#include "primitives.h"
 
 namespace mlx_pooling {
 
@@ -29,6 +30,11 @@ constexpr int64_t kVectorBytes = 64;
 // About so many elements share a vector with those of other positions, where
 // there are few channels.
 constexpr double kShared = 4;
+
+int64_t size_of(const mx::Shape& shape) {
+  return std::accumulate(
+      shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 int64_t largest_size(const std::vector<array>& arrays) {
   int64_t size = 0;
@@ -57,11 +63,14 @@ double visits(bool go_alone, int64_t channels, int64_t lanes) {
 }
 
 // About how long an operation takes, on a CPU with wide vectors.
-double work(const array& output, const std::vector<array>& inputs) {
-  auto& pooling = static_cast<Pooling&>(output.primitive());
-  auto to = static_cast<double>(output.size());
+double work(
+    const Pooling& pooling,
+    const std::vector<array>& inputs,
+    const mx::Shape& shape,
+    mx::Dtype dtype) {
+  auto to = static_cast<double>(size_of(shape));
   auto from = static_cast<double>(largest_size(inputs));
-  int64_t channels = output.shape(-1);
+  int64_t channels = shape.back();
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
   std::string_view name = pooling.name();
@@ -72,18 +81,26 @@ double work(const array& output, const std::vector<array>& inputs) {
     taps = windows;
   }
   // At least as wide as a float.
-  auto lanes = kVectorBytes / std::max<int64_t>(output.itemsize(), 4);
+  auto lanes = kVectorBytes / std::max<int64_t>(mx::size_of(dtype), 4);
   return (kVisit * to / channels + kTap * taps) *
       visits(goes_alone(name, inputs.size()), channels, lanes);
 }
 
-// That would compute it.
-double threads_for(const array& output) {
-  auto bytes = static_cast<int64_t>(output.nbytes());
-  for (auto& input : output.inputs()) {
+bool is_small(
+    Pooling& pooling,
+    const std::vector<array>& inputs,
+    const mx::Shape& shape,
+    mx::Dtype dtype) {
+  auto size = size_of(shape);
+  if (pooling.stream().device != mx::Device::cpu || size == 0) {
+    return false;
+  }
+  auto bytes = size * mx::size_of(dtype);
+  for (auto& input : inputs) {
     bytes += static_cast<int64_t>(input.nbytes());
   }
-  return static_cast<double>(cpu::threads_for(bytes));
+  return work(pooling, inputs, shape, dtype) <=
+      kSmallWork * static_cast<double>(cpu::threads_for(bytes));
 }
 
 // Whether the primitive's output is its input, if that is row-contiguous.
@@ -136,32 +153,48 @@ std::optional<array> settled(array a) {
   return a;
 }
 
-} // namespace
-
-void compute_if_small(std::vector<array>& outputs) {
-  auto& first = outputs[0];
-  auto& pooling = static_cast<Pooling&>(first.primitive());
-  if (pooling.stream().device != mx::Device::cpu || first.size() == 0) {
-    return;
-  }
-  if (work(first, first.inputs()) > kSmallWork * threads_for(first)) {
-    return;
-  }
-  std::vector<array> inputs;
-  for (auto& input : first.inputs()) {
+std::optional<std::vector<array>>
+all_settled(const std::vector<array>& inputs) {
+  std::vector<array> all;
+  all.reserve(inputs.size());
+  for (auto& input : inputs) {
     auto values = settled(input);
     if (!values) {
-      return;
+      return std::nullopt;
     }
-    inputs.push_back(std::move(*values));
+    all.push_back(std::move(*values));
   }
-  pooling.eval(cpu_backend_at_once(), inputs, outputs);
+  return all;
+}
+
+} // namespace
+
+std::vector<array> outputs_of(
+    const std::shared_ptr<Pooling>& pooling,
+    const std::vector<mx::Shape>& shapes,
+    const std::vector<mx::Dtype>& dtypes,
+    const std::vector<array>& inputs) {
+  std::optional<std::vector<array>> values;
+  if (is_small(*pooling, inputs, shapes[0], dtypes[0])) {
+    values = all_settled(inputs);
+  }
+  if (!values) {
+    return array::make_arrays(shapes, dtypes, pooling, inputs);
+  }
+  std::vector<array> outputs;
+  if (in_transformation()) {
+    outputs = array::make_arrays(shapes, dtypes, pooling, inputs);
+  } else {
+    outputs.reserve(shapes.size());
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      outputs.emplace_back(shapes[i], dtypes[i], nullptr, Pooling::Arrays{});
+    }
+  }
+  pooling->eval(cpu_backend_at_once(), *values, outputs);
   for (auto& output : outputs) {
     output.set_status(array::Status::available);
   }
-  if (!in_transformation()) {
-    first.detach();
-  }
+  return outputs;
 }
 
 } // namespace mlx_pooling

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
-#include "mlx/array.h"
+#include "primitives.h"
 
 namespace mlx_pooling {
 
-// Computes the outputs of a new node of the graph if that is little work for
-// the CPU and the inputs are there already. To hand it to the thread of a
-// stream and to wait for that takes up to ten times as long.
-void compute_if_small(std::vector<mlx::core::array>& outputs);
+// The outputs of a pooling: nodes of the graph or, if they are little work for
+// the CPU and the inputs are there already, values. To hand that to the thread
+// of a stream and to wait for it takes up to ten times as long.
+std::vector<mlx::core::array> outputs_of(
+    const std::shared_ptr<Pooling>& pooling,
+    const std::vector<mlx::core::Shape>& shapes,
+    const std::vector<mlx::core::Dtype>& dtypes,
+    const std::vector<mlx::core::array>& inputs);
 
 } // namespace mlx_pooling

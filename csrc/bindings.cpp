@@ -1,10 +1,10 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/detail/nb_list.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
-#include <nanobind/stl/vector.h>
 
 #include <new>
 #include <utility>
@@ -18,6 +18,14 @@ namespace nb = nanobind;
 namespace mx = mlx::core;
 using namespace nb::literals;
 using mlx_pooling::Window;
+
+namespace nanobind::detail {
+
+template <typename T, size_t kSize>
+struct type_caster<mx::SmallVector<T, kSize>>
+    : list_caster<mx::SmallVector<T, kSize>, T> {};
+
+} // namespace nanobind::detail
 
 namespace {
 

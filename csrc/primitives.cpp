@@ -15,16 +15,19 @@ namespace {
 
 template <typename P, typename... Args>
 std::vector<array> node(
-    std::vector<mx::Shape> shapes,
+    const std::vector<mx::Shape>& shapes,
     const std::vector<mx::Dtype>& dtypes,
     const std::vector<array>& inputs,
     mx::Stream s,
     Args&&... args) {
-  auto outputs = array::make_arrays(
-      std::move(shapes), dtypes,
-      std::make_shared<P>(s, std::forward<Args>(args)...), inputs);
-  compute_if_small(outputs);
-  return outputs;
+  return outputs_of(
+      std::make_shared<P>(s, std::forward<Args>(args)...), shapes, dtypes,
+      inputs);
+}
+
+// a without the graph it comes from, of which values have none.
+array constant(const array& a, mx::Stream s) {
+  return a.has_primitive() ? mx::stop_gradient(a, s) : a;
 }
 
 // x without strides; no node of the graph where it is known to have none.
@@ -78,7 +81,7 @@ traced_node(const array& x, const Window& w, mx::Stream s, Args... args) {
   auto outputs = node<P>(
       {output_shape(w, x.shape()), extent_shape(x.shape())},
       {x.dtype(), mx::uint8}, {contiguous(x, s)}, s, w, args..., true);
-  return {outputs[0], mx::stop_gradient(outputs[1], s)};
+  return {outputs[0], constant(outputs[1], s)};
 }
 
 template <typename P, typename... Args>
@@ -145,9 +148,7 @@ max_pool_traced_node(const array& x, const Window& w, mx::Stream s) {
   auto outputs = node<MaxPool>(
       {shape, shape, extent_shape(x.shape())},
       {x.dtype(), offsets_dtype(w), mx::uint8}, {contiguous(x, s)}, s, w, true);
-  return {
-      outputs[0], mx::stop_gradient(outputs[1], s),
-      mx::stop_gradient(outputs[2], s)};
+  return {outputs[0], constant(outputs[1], s), constant(outputs[2], s)};
 }
 
 array max_pool_indices_node(
@@ -217,7 +218,7 @@ std::vector<array> MaxPool::vjp(
     const Axes&,
     const Arrays& outputs) {
   auto saved = traced_
-      ? MaxPoolOutputs{outputs[0], mx::stop_gradient(outputs[1], stream()), mx::stop_gradient(outputs[2], stream())}
+      ? MaxPoolOutputs{outputs[0], constant(outputs[1], stream()), constant(outputs[2], stream())}
       : max_pool_traced_node(primals[0], window_, stream());
   return {max_pool_scatter_node(
       saved.offsets, saved.extent, cotangents[0], window_, stream())};
@@ -373,7 +374,7 @@ std::vector<array> AvgPool::vjp(
     const Axes&,
     const Arrays& outputs) {
   auto extent = traced_
-      ? mx::stop_gradient(outputs[1], stream())
+      ? constant(outputs[1], stream())
       : traced_node<AvgPool>(primals[0], window_, stream()).second;
   return {avg_pool_grad_node(extent, cotangents[0], window_, stream())};
 }
@@ -441,7 +442,7 @@ std::vector<array> LpPool::vjp(
     const Arrays& outputs) {
   auto& x = primals[0];
   auto [y, extent] = traced_
-      ? std::pair(outputs[0], mx::stop_gradient(outputs[1], stream()))
+      ? std::pair(outputs[0], constant(outputs[1], stream()))
       : traced_node<LpPool>(x, window_, stream(), exponent_);
   auto shares = whole_sums(over_norms(cotangents[0], lower_power(y), stream()));
   auto sums = avg_pool_grad_node(extent, shares, window_, stream());

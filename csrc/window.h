@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include "mlx/small_vector.h"
 
 namespace mlx_pooling {
 
@@ -13,9 +14,13 @@ inline constexpr int kMaxSpatialAxes = 3;
 // depend on the array it is applied to. Validated once, when it is made;
 // throws std::invalid_argument worded like mlx.nn.
 struct Window {
-  using Sizes = std::vector<int64_t>;
+  // One of each spatial axis, in place: every operation copies its window.
+  template <typename T>
+  using OfAxes = mlx::core::SmallVector<T, kMaxSpatialAxes>;
+
+  using Sizes = OfAxes<int64_t>;
   // No value: the size of the input.
-  using OutputSizes = std::vector<std::optional<int64_t>>;
+  using OutputSizes = OfAxes<std::optional<int64_t>>;
 
   enum class Kind {
     sliding,  // windows of kernel_size

@@ -222,11 +222,6 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       {}};
 }
 
-// Keeps the data pointer, not the graph node, as MLX's own ops do.
-array weak(const array& a) {
-  return array::unsafe_weak_copy(a);
-}
-
 class CpuBackend : public Backend {
  public:
   // Runs kernels in the calling thread, or in that of the stream.
@@ -248,7 +243,7 @@ class CpuBackend : public Backend {
       offsets_dtype = offsets->dtype().val();
       offsets_data = offsets->data<void>();
     }
-    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
+    submit(stream, [=, x = held(x), y = held(y)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::MaxTask max{
           task(cpu::Links::windows(g), g, x, y), g.minimum, offsets_dtype,
@@ -277,7 +272,7 @@ class CpuBackend : public Backend {
       Stream stream) const override {
     submit(
         stream,
-        [=, offsets = weak(offsets), dy = weak(dy), dx = weak(dx)]() mutable {
+        [=, offsets = held(offsets), dy = held(dy), dx = held(dx)]() mutable {
           auto g = cpu::folded(geometry);
           cpu::MaxTask max{
               task(cpu::Links::covers(g), g, dy, dx), g.minimum,
@@ -318,9 +313,9 @@ class CpuBackend : public Backend {
       Stream stream) const override {
     std::optional<array> values;
     if (t != nullptr) {
-      values = weak(*t);
+      values = held(*t);
     }
-    submit(stream, [=, offsets = weak(offsets), y = weak(y)]() mutable {
+    submit(stream, [=, offsets = held(offsets), y = held(y)]() mutable {
       cpu::MaxTask max{
           task(
               cpu::Links::windows(geometry), geometry, values ? *values : y, y),
@@ -340,7 +335,7 @@ class CpuBackend : public Backend {
       Stream stream) const override {
     submit(
         stream,
-        [=, indices = weak(indices), x = weak(x), y = weak(y)]() mutable {
+        [=, indices = held(indices), x = held(x), y = held(y)]() mutable {
           cpu::max_unpool(geometry, indices, x, y);
         });
   }
@@ -353,7 +348,7 @@ class CpuBackend : public Backend {
       Stream stream) const override {
     submit(
         stream,
-        [=, indices = weak(indices), dy = weak(dy), dx = weak(dx)]() mutable {
+        [=, indices = held(indices), dy = held(dy), dx = held(dx)]() mutable {
           cpu::max_unpool_grad(geometry, indices, dy, dx);
         });
   }
@@ -364,7 +359,7 @@ class CpuBackend : public Backend {
       Averaging averaging,
       array& y,
       Stream stream) const override {
-    submit(stream, [=, x = weak(x), y = weak(y)]() mutable {
+    submit(stream, [=, x = held(x), y = held(y)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y),
@@ -391,7 +386,7 @@ class CpuBackend : public Backend {
       const array& dy,
       array& dx,
       Stream stream) const override {
-    submit(stream, [=, dy = weak(dy), dx = weak(dx)]() mutable {
+    submit(stream, [=, dy = held(dy), dx = held(dx)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g, false), true,
@@ -424,6 +419,11 @@ class CpuBackend : public Backend {
   }
 
  private:
+  // Keeps the data pointer, not the graph node, as MLX's own ops do.
+  array held(const array& a) const {
+    return at_once_ ? a : array::unsafe_weak_copy(a);
+  }
+
   template <typename Work>
   void submit(Stream stream, Work work) const {
     if (at_once_) {
