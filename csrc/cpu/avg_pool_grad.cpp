@@ -22,11 +22,11 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
           Vec<A, L> total[U] = {};
           walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {
             auto* from = dy + o.spatial * channels + c;
+            auto divisor =
+                IsUniform ? A{1} : divisor_at<A>(task.divisor, o.d, o.h, o.w);
             for (int u = 0; u < U; ++u) {
               auto share = load<L>(from + u * L);
-              total[u] += IsUniform
-                  ? share
-                  : share / divisor_at<A>(task.divisor, o.d, o.h, o.w);
+              total[u] += IsUniform ? share : share / divisor;
             }
           });
           fetch_lines_ahead<U * L * sizeof(T)>(newest + c);
