@@ -477,6 +477,16 @@ def test_small_terms_survive_large_ones_that_have_left(ndim: int):
     np.testing.assert_allclose(y[(0, *(-1,) * ndim)], 2.0**-20, rtol=1e-6)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 20, 300])
+@pytest.mark.parametrize("size", [(20000,), (200, 100), (20, 10, 100)], ids=str)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_long_sums_keep_their_precision(size, outputs: int, channels: int):
+    """One chain of so many additions would be off by 2e-4."""
+    g = geometry((outputs * size[0], *size[1:]), size)
+    x = mx.full((1, *g.size, channels), 0.1)
+    np.testing.assert_allclose(exact(avg_pool(x, g)), 0.1, rtol=4e-5)
+
+
 def test_a_volume_too_small_to_divide():
     g = geometry((9, 10, 11), 9, 1, 4)
     for kind in ("nan", "normal"):

@@ -32,14 +32,24 @@ class AverageOf : public AtWindow<const T> {
   MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
     auto* x = this->plane_ + c;
     auto* y = y_ + this->own_ + c;
+    // Of a sum for each row: one long chain would lose precision.
     Vec<Lane, L> total[U] = {};
-    taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-      for (int u = 0; u < U; ++u) {
-        auto* from = x + at + u * L;
-        fetch_ahead<L>(from, ahead_);
-        total[u] += average_.template terms<L>(load<L>(from));
-      }
-    });
+    Vec<Lane, L> of_row[U] = {};
+    taps.for_each(
+        this->channels_,
+        [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+          for (int u = 0; u < U; ++u) {
+            auto* from = x + at + u * L;
+            fetch_ahead<L>(from, ahead_);
+            of_row[u] += average_.template terms<L>(load<L>(from));
+          }
+        },
+        [&]() MLX_POOLING_LAMBDA {
+          for (int u = 0; u < U; ++u) {
+            total[u] += of_row[u];
+            of_row[u] = Vec<Lane, L>{};
+          }
+        });
     for (int u = 0; u < U; ++u) {
       store<L>(y + u * L, average_.template result<L>(total[u], divisor_));
     }

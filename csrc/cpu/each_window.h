@@ -75,13 +75,15 @@ class AlikeTaps {
     return rows_[0].tap;
   }
 
-  template <typename Visit>
-  MLX_POOLING_INLINE void for_each(int64_t, Visit visit) const {
+  template <typename Visit, typename EndRow = NoEnd>
+  MLX_POOLING_INLINE void
+  for_each(int64_t, Visit visit, EndRow end_row = {}) const {
     const int rows = R > 0 ? R : count_;
     for (int r = 0; r < rows; ++r) {
       for (int k = 0; k < K; ++k) {
         visit(rows_[r].at + k * next_column_, rows_[r].tap + k);
       }
+      end_row();
     }
   }
 

@@ -154,7 +154,7 @@ constexpr double kLongWalk = 1024;
 constexpr int64_t kFewVectorsOfSums = 16;
 constexpr int64_t kFewVectorsOfLongSums = 12;
 constexpr double kLongSum = 64;
-// One chain of so many taps would lose precision.
+// One chain of so many taps would lose precision: of those of a row.
 constexpr double kLongestSum = 256;
 
 double longest(const AxisLinks& links) {
@@ -222,12 +222,17 @@ double row_by_row_cost(const Links& links, int64_t channels, int64_t lane) {
       static_cast<double>(channels);
 }
 
-// Channels of which sums of so many taps are better made row by row.
-int64_t least_of_sums_by_row(double taps) {
-  if (taps >= kLongestSum) {
+// Channels of which sums are better made row by row. Of several rows, a walk
+// makes a sum each, and threads share the windows.
+int64_t least_of_sums_by_row(const Links& links) {
+  auto& [depth, height, width] = links.axes;
+  bool is_alone = depth.size() * height.size() * width.size() == 1;
+  bool has_rows = depth.longest * height.longest > 1;
+  auto length = has_rows && !is_alone ? longest(width) : taps(links);
+  if (length >= kLongestSum) {
     return kVector;
   }
-  auto few = taps >= kLongSum ? kFewVectorsOfLongSums : kFewVectorsOfSums;
+  auto few = length >= kLongSum ? kFewVectorsOfLongSums : kFewVectorsOfSums;
   return few * kVector + 1;
 }
 
@@ -460,7 +465,7 @@ Choice method_of_reduction(
   auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
   bool is_large = taps(links) >= kLargeWindow;
   bool is_large_sum = reduction == Reduction::sum && is_large &&
-      channels >= least_of_sums_by_row(taps(links));
+      channels >= least_of_sums_by_row(links);
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   if (has_side_by_side) {

@@ -21,6 +21,11 @@ struct LinkedRow {
   int64_t d, h;
 };
 
+// Of rows that nobody asks about.
+struct NoEnd {
+  MLX_POOLING_INLINE void operator()() const {}
+};
+
 // What one window is made of, until the walk goes on.
 class Taps {
  public:
@@ -48,10 +53,11 @@ class Taps {
   }
 
   // Calls visit(at, tap) with where the channels of each begin, in row-major
-  // order. One column follows from the one before, which is faster than
-  // Walk::for_each().
-  template <typename Visit>
-  MLX_POOLING_INLINE void for_each(int64_t channels, Visit visit) const {
+  // order, and end_row() after those of each row. One column follows from the
+  // one before, which is faster than Walk::for_each().
+  template <typename Visit, typename EndRow = NoEnd>
+  MLX_POOLING_INLINE void
+  for_each(int64_t channels, Visit visit, EndRow end_row = {}) const {
     const Link along = along_;
     const auto next_column = step_ * channels;
     for (auto *row = begin_, *end = end_; row != end; ++row) {
@@ -60,6 +66,7 @@ class Taps {
       for (int64_t k = 0; k < along.count; ++k, at += next_column) {
         visit(at, tap + k);
       }
+      end_row();
     }
   }
 
