@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cpu/adaptive.h"
+
 namespace mlx_pooling::cpu {
 
 namespace {
@@ -23,6 +25,16 @@ bool divides_alike(const Geometry& geometry, int axis) {
       : !along.leaves_input();
 }
 
+std::vector<double> window_sizes(const Axis& adaptive) {
+  std::vector<double> sizes;
+  sizes.reserve(adaptive.out);
+  AdaptiveWindows window(adaptive.in, adaptive.out);
+  for (int64_t o = 0; o < adaptive.out; ++o, window.next()) {
+    sizes.push_back(static_cast<double>(window.size()));
+  }
+  return sizes;
+}
+
 } // namespace
 
 Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
@@ -38,6 +50,8 @@ Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
     };
     if (is_uniform) {
       of_all *= factor(0);
+    } else if (along.adaptive) {
+      factors[axis] = Periodic(window_sizes(along));
     } else {
       auto same = [](double one, int64_t) { return one; };
       factors[axis] =

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpu/adaptive.h"
+
 namespace mlx_pooling::cpu {
 
 namespace {
@@ -56,6 +58,21 @@ int64_t even_blocks(int64_t positions, int64_t length) {
   return count * (length - 1) <= positions ? count : 0;
 }
 
+// Facts about blocks. `shortest` is the count of the shortest window that no
+// end cuts off, the first one ends before `first_end`, and the last one begins
+// at `last_begin`.
+void survey_blocks(
+    AxisLinks& links, int64_t shortest, int64_t first_end, int64_t last_begin) {
+  bool in_blocks = links.step == 1 && links.in_order &&
+      links.longest > kLongestDirect && shortest >= kShortestBlock;
+  if (in_blocks) {
+    links.block = std::min(shortest, links.longest);
+    links.blocks = Blocks(links.other_size, links.block, first_end, last_begin);
+  }
+  links.parts = links.block > 0 ? links.span / (links.block - 1) + 2
+                                : links.span / links.step + 1;
+}
+
 // All facts about the links, of which those that repeat need no second look.
 void survey(AxisLinks& links) {
   links.span = 1;
@@ -85,15 +102,27 @@ void survey(AxisLinks& links) {
       shortest = std::min(shortest, link.count);
     }
   }
-  // As long as the shortest window that no end cuts off.
-  bool in_blocks = links.step == 1 && links.in_order &&
-      links.longest > kLongestDirect && shortest >= kShortestBlock;
-  if (in_blocks) {
-    links.block = std::min(shortest, links.longest);
-    links.blocks = Blocks(links.other_size, links.block, *first_end, first);
+  survey_blocks(links, shortest, first_end.value_or(0), first);
+}
+
+// Of adaptive windows, each of which has its tap `tap_step` further on than the
+// one before, or of what covers the inputs of such.
+void link_adaptively(AxisLinks& links, int64_t size, int64_t tap_step) {
+  std::vector<Link> table;
+  table.reserve(size);
+  auto shortest = links.other_size;
+  AdaptiveWindows window(links.other_size, size);
+  for (int64_t i = 0; i < size; ++i, window.next()) {
+    const Link link{window.start(), window.size(), i * tap_step};
+    links.longest = std::max(links.longest, link.count);
+    if (link.first > 0 && link.first + link.count < links.other_size) {
+      shortest = std::min(shortest, link.count);
+    }
+    table.push_back(link);
   }
-  links.parts = links.block > 0 ? links.span / (links.block - 1) + 2
-                                : links.span / links.step + 1;
+  links.span = links.longest;
+  survey_blocks(links, shortest, table.front().count, table.back().first);
+  links.of = LinkTable(std::move(table));
 }
 
 // Whether rows may be padded as far as windows reach: not for windows much
@@ -122,14 +151,22 @@ AxisLinks cover_links(const Axis& axis) {
     auto covers = axis.covers(i);
     return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
   };
-  auto even = evenly_covered(axis);
-  links.of = has_few_runs(axis, even)
-      ? LinkTable(axis.in, cover_runs(axis, link_of))
-      : LinkTable(axis.in, even, axis.stride, 1, link_of);
-  for (int64_t o = 0; axis.adaptive && o < axis.out; ++o) {
-    links.starts.push_back(axis.start(o));
+  if (axis.adaptive) {
+    AdaptiveWindows window(axis.in, axis.out);
+    for (int64_t o = 0; o < axis.out; ++o, window.next()) {
+      links.starts.push_back(window.start());
+    }
   }
-  survey(links);
+  auto even = evenly_covered(axis);
+  if (has_few_runs(axis, even)) {
+    links.of = LinkTable(axis.in, cover_runs(axis, link_of));
+    survey(links);
+  } else if (axis.adaptive) {
+    link_adaptively(links, axis.in, 1);
+  } else {
+    links.of = LinkTable(axis.in, even, axis.stride, 1, link_of);
+    survey(links);
+  }
   return links;
 }
 
@@ -186,6 +223,10 @@ AxisLinks window_links(const Axis& axis) {
       .kernel = axis.kernel};
   if (may_pad(axis)) {
     links.dense = {-axis.pad_lo, axis.dilation, axis.stride, 1};
+  }
+  if (axis.adaptive) {
+    link_adaptively(links, axis.out, 0);
+    return links;
   }
   auto link_of = [&](int64_t o) -> Link {
     auto taps = axis.taps(o);

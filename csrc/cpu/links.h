@@ -60,6 +60,9 @@ class LinkTable : private Periodic<Link> {
             [&](const Link& link, int64_t n) { return link.moved(n * step); }),
         step_(step) {}
 
+  // Of links that do not repeat.
+  explicit LinkTable(std::vector<Link> links) : Periodic(std::move(links)) {}
+
   // Of runs in order, the first of which begins at 0.
   LinkTable(int64_t size, std::vector<LinkRun> runs)
       : Periodic(size), runs_(std::move(runs)) {}

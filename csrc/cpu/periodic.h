@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "cpu/inline.h"
@@ -42,6 +43,12 @@ class Periodic {
 
   // Of values that are not stored here.
   explicit Periodic(int64_t size) : size_(size) {}
+
+  // Of values that do not repeat.
+  explicit Periodic(std::vector<T> values)
+      : size_(static_cast<int64_t>(values.size())),
+        skipped_{size_, size_},
+        values_(std::move(values)) {}
 
   // following(value, n): that of the position n periods on.
   template <typename ValueOf, typename Following>
