@@ -191,8 +191,8 @@ MLX_POOLING_INLINE auto larger_in_512_bits(__m512i v, __m512i best) {
 }
 #endif
 
-// v > best ? v : best. GCC 12 knows the one instruction for that, except in
-// AVX-512.
+// v > best ? v : best. GCC 12 knows the one instruction for that, of single
+// floats too, except in AVX-512.
 template <typename A, int L>
 MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
 #if defined(__AVX512BW__)
@@ -201,6 +201,9 @@ MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
         larger_in_512_bits<A>(bits_as<__m512i>(v), bits_as<__m512i>(best)));
   }
 #endif
+  if constexpr (L == 1 && std::is_floating_point_v<A>) {
+    return v > best ? v : best;
+  }
   return chosen<L>(v > best, v, best);
 }
 

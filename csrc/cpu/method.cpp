@@ -60,17 +60,17 @@ struct Cost {
   double aside = 0;      // of joining a column to the one before
   double across = 0;     // of joining a vector's lanes
   double several = 0.85; // taps of several vectors at once, each, in taps
-  double alone = 1;      // the same of few channels, that fill no vector
+  double alone = 1;      // that of one element of few channels, in taps
 };
 
 Cost cost_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 9, 0.85, 2.5};
+      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 1.5, 0.85, 1.15};
     case Reduction::winner:
-      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 15, 0.85, 2.5};
+      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 4, 0.85, 1.65};
     default:
-      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 9};
+      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 3, 0.85, 0.65};
   }
 }
 
@@ -97,11 +97,13 @@ constexpr double kShortLane = 0.6; // of the sweep of one
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
 constexpr double kScalarRow = 1.5; // of an element without a vector
-constexpr double kScalarTap = 0.25;
-constexpr double kAlongRow = 2.5; // of a window's, besides its vectors
-constexpr double kInMemory = 2;   // of joining the lanes of several, in vectors
-constexpr double kDense = 1.15;   // of an operation in a dense row
-constexpr double kThinned = 1; // of one that is taken from a dense row, or put
+constexpr double kShortTap = 0.25; // of a short vector
+// Of a window's row, besides its vectors, and of joining the lanes of several.
+constexpr double kAlongRow = 2.5;
+constexpr double kAlongRowOfSeveral = 6.5;
+constexpr double kSeveral = 24;
+constexpr double kDense = 1.15; // of an operation in a dense row
+constexpr double kThinned = 1;  // of one that is taken from a dense row, or put
 constexpr double kStrided = 1.8; // of a position of one that is not dense
 // So many wait for each other, with nothing else to do in the meantime.
 constexpr double kLongChain = 16;
@@ -289,8 +291,8 @@ double along_rows_cost(
   }
   auto bytes = width.longest * channels * lane;
   auto vectors = static_cast<double>(ceil_div(bytes, kVector * kFloat));
-  auto row = kAlongRow + cost.tap * vectors;
-  auto across = cost.across * (period > 1 ? kInMemory : 1);
+  auto row = (period > 1 ? kAlongRowOfSeveral : kAlongRow) + cost.tap * vectors;
+  auto across = cost.across + (period > 1 ? kSeveral : 0);
   return (cost.visit + row * longest(depth) * longest(height) + across) /
       static_cast<double>(channels);
 }
@@ -329,7 +331,11 @@ double column_by_column_cost(
       (cost.visit + cost.tap * rows + cost.aside * (longest(width) - 1));
 }
 
-double row_cost(const AxisLinks& width, int64_t channels, double operation) {
+double row_cost(
+    const AxisLinks& width,
+    int64_t channels,
+    double operation,
+    const Cost& of) {
   bool in_dense_rows = width.in_dense_rows(channels);
   bool is_narrow = width.origin() && channels < kVector && width.in_blocks();
   if (in_dense_rows || is_narrow) {
@@ -345,9 +351,9 @@ double row_cost(const AxisLinks& width, int64_t channels, double operation) {
   if (!width.origin() && channels >= kVector) {
     cost += kStrided / static_cast<double>(channels);
   } else if (!width.origin()) {
-    auto tap = join > kLongChain ? kChainedTap : kScalarTap;
-    auto scalar = kScalarRow + tap * join;
-    cost += channels < kShortVector ? scalar : scalar / kShortVector;
+    auto tap = join > kLongChain ? kChainedTap : kShortTap;
+    cost += channels < kShortVector ? kScalarRow + of.tap * of.alone * join
+                                    : (kScalarRow + tap * join) / kShortVector;
   }
   return cost;
 }
@@ -364,15 +370,16 @@ double short_rows_cost(const Links& links, int64_t channels) {
   return rows * kSweptRow / static_cast<double>(width.size() * channels);
 }
 
-double sweep_cost(
-    const Links& links, int64_t channels, int64_t lane, double operation) {
+double
+sweep_cost(const Links& links, int64_t channels, int64_t lane, const Cost& of) {
+  auto operation = of.sweep;
   if (lane < kFloat) {
     operation *= kShortLane;
   }
   if (channels >= kManyChannels) {
     operation *= channels >= kMostChannels ? kFarFromCached : kUncached;
   }
-  double cost = row_cost(links.axes[2], channels, operation);
+  double cost = row_cost(links.axes[2], channels, operation, of);
   for (int axis : {1, 0}) {
     if (links.axes[axis].kernel > 1) {
       cost = item_cost(links.axes[axis], cost, operation);
@@ -462,7 +469,7 @@ Choice method_of_reduction(
   // Which tap a maximum is takes a lane of its own.
   auto sweep_lane =
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
-  auto sweep = sweep_cost(links, channels, sweep_lane, cost.sweep);
+  auto sweep = sweep_cost(links, channels, sweep_lane, cost);
   bool is_large = taps(links) >= kLargeWindow;
   bool is_large_sum = reduction == Reduction::sum && is_large &&
       channels >= least_of_sums_by_row(links);
