@@ -142,6 +142,7 @@ template <typename T>
 void reduce(
     T& task,
     const Geometry& geometry,
+    int64_t stored,
     int64_t lane,
     bool has_alike,
     cpu::Reduction reduction,
@@ -153,7 +154,7 @@ void reduce(
     outputs *= axis.size();
   }
   auto choice = cpu::method_of_reduction(
-      task.links, channels, lane, has_alike, by.side_by_side != nullptr,
+      task.links, channels, stored, lane, has_alike, by.side_by_side != nullptr,
       reduction);
   task.side_by_side = choice.side_by_side;
   switch (choice.method) {
@@ -250,7 +251,7 @@ class CpuBackend : public Backend {
           offsets_data, std::nullopt};
       auto& kernels = cpu::kernels();
       reduce(
-          max, g, lane_bytes(x),
+          max, g, element_bytes(x), lane_bytes(x),
           has_alike(x) && offsets_dtype == mx::uint8.val(),
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
           x.nbytes() + y.nbytes(),
@@ -369,8 +370,9 @@ class CpuBackend : public Backend {
       auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
       auto& kernels = cpu::kernels();
       reduce(
-          avg, g, lane, has_alike(x) && averaging.exponent == 1,
-          cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+          avg, g, element_bytes(x), lane,
+          has_alike(x) && averaging.exponent == 1, cpu::Reduction::sum,
+          x.nbytes() + y.nbytes(),
           {.walk = kernels.avg_pool,
            .side_by_side = kernels.avg_side_by_side,
            .along_rows = kernels.avg_along_rows,
@@ -405,7 +407,8 @@ class CpuBackend : public Backend {
             kernels.avg_spread_side_by_side);
       }
       reduce(
-          avg, g, lane, false, cpu::Reduction::gradient, bytes,
+          avg, g, element_bytes(dy), lane, false, cpu::Reduction::gradient,
+          bytes,
           {.walk = kernels.avg_pool_grad,
            // Which divides at last, all by the same.
            .side_by_side =

@@ -70,12 +70,13 @@ Cost cost_of(Reduction reduction) {
     case Reduction::winner:
       return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 4, 0.85, 1.65};
     default:
-      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 3, 0.85, 0.65};
+      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 6, 0.85, 0.65};
   }
 }
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
+constexpr double kConverted = 1;    // an element alone at least, in taps
 constexpr double kPermuted = 1.3;   // a tap side by side, in taps
 constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
@@ -100,8 +101,9 @@ constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kShortTap = 0.25; // of a short vector
 // Of a window's row, besides its vectors, and of joining the lanes of several.
 constexpr double kAlongRow = 2.5;
-constexpr double kAlongRowOfSeveral = 6.5;
-constexpr double kSeveral = 24;
+constexpr double kAlongRowOfSeveral = 4.5;
+constexpr double kSeveral = 18;
+constexpr double kSeveralOfRows = 45;
 constexpr double kDense = 1.15; // of an operation in a dense row
 constexpr double kThinned = 1;  // of one that is taken from a dense row, or put
 constexpr double kStrided = 1.8; // of a position of one that is not dense
@@ -291,9 +293,14 @@ double along_rows_cost(
   }
   auto bytes = width.longest * channels * lane;
   auto vectors = static_cast<double>(ceil_div(bytes, kVector * kFloat));
-  auto row = (period > 1 ? kAlongRowOfSeveral : kAlongRow) + cost.tap * vectors;
-  auto across = cost.across + (period > 1 ? kSeveral : 0);
-  return (cost.visit + row * longest(depth) * longest(height) + across) /
+  auto row = kAlongRow;
+  auto across = cost.across;
+  auto rows = longest(depth) * longest(height);
+  if (period > 1) {
+    row = kAlongRowOfSeveral;
+    across += rows > 1 ? kSeveralOfRows : kSeveral;
+  }
+  return (cost.visit + (row + cost.tap * vectors) * rows + across) /
       static_cast<double>(channels);
 }
 
@@ -452,6 +459,7 @@ bool are_worth_filling(const Geometry& geometry) {
 Choice method_of_reduction(
     const Links& links,
     int64_t channels,
+    int64_t stored,
     int64_t lane,
     bool has_alike,
     bool has_side_by_side,
@@ -465,6 +473,9 @@ Choice method_of_reduction(
   auto cost = cost_of(reduction);
   if (!has_alike) {
     cost.visit_alike = 0;
+  }
+  if (stored < lane) {
+    cost.alone = std::max(cost.alone, kConverted);
   }
   // Which tap a maximum is takes a lane of its own.
   auto sweep_lane =

@@ -37,11 +37,13 @@ enum class Reduction {
   winner, // the maximum, and which tap it is
 };
 
-// `lane` is the size in bytes of a value as it is computed. Some have code for
-// windows that are alike (see each_window.h), and some for those side by side.
+// `stored` and `lane` are the sizes in bytes of a value as it is stored and
+// computed. Some have code for windows that are alike (see each_window.h), and
+// some for those side by side.
 Choice method_of_reduction(
     const Links& links,
     int64_t channels,
+    int64_t stored,
     int64_t lane,
     bool has_alike,
     bool has_side_by_side,
