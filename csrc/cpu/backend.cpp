@@ -170,8 +170,7 @@ void reduce(
     }
     case cpu::Method::sweep:
       return sweep(
-          task, geometry, reduction == cpu::Reduction::gradient, bytes,
-          by.sweep);
+          task, geometry, cpu::is_gradient(reduction), bytes, by.sweep);
     case cpu::Method::row_by_row:
       task.tiling =
           cpu::Tiling::row_by_row(outputs, channels, cpu::threads_for(bytes));
@@ -396,8 +395,10 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
       auto lane = lane_bytes(dy);
-      auto choice = cpu::method_of_spreading(
-          avg.links, g, lane, cpu::Reduction::gradient);
+      auto reduction = avg.divisor.is_uniform
+          ? cpu::Reduction::gradient
+          : cpu::Reduction::divided_gradient;
+      auto choice = cpu::method_of_spreading(avg.links, g, lane, reduction);
       if (choice && choice->method == cpu::Method::fill) {
         return run(avg, g.inputs(), bytes, kernels.avg_pool_fill);
       }
@@ -407,8 +408,7 @@ class CpuBackend : public Backend {
             kernels.avg_spread_side_by_side);
       }
       reduce(
-          avg, g, element_bytes(dy), lane, false, cpu::Reduction::gradient,
-          bytes,
+          avg, g, element_bytes(dy), lane, false, reduction, bytes,
           {.walk = kernels.avg_pool_grad,
            // Which divides at last, all by the same.
            .side_by_side =

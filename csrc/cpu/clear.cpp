@@ -15,6 +15,8 @@ namespace mlx_pooling::cpu {
 namespace {
 
 constexpr int64_t kLine = 64;
+// Gaps of fewer bytes are cleared with all that lies between them.
+constexpr int64_t kShortGap = 256;
 
 // Whole lines, where there is an instruction for it.
 void clear_around_caches(char* begin, char* end) {
@@ -59,8 +61,25 @@ class Unlinked {
 
   int64_t count() const {
     int64_t count = 0;
-    for_each([&](Range range) { count += range.size(); });
+    auto add = [&](Range range) { count += range.size(); };
+    look_up({0, even_.begin}, add);
+    auto whole = even_.size() / period_;
+    for (auto [begin, end] : of_period_) {
+      count += whole * (end - begin);
+      auto moved = std::min(begin + whole * period_, even_.end);
+      add({moved, std::clamp(end + whole * period_, moved, even_.end)});
+    }
+    look_up({even_.end, axis_.size()}, add);
     return count;
+  }
+
+  // Of those that repeat, if any do; else 0.
+  int64_t longest() const {
+    int64_t longest = 0;
+    for (auto range : of_period_) {
+      longest = std::max(longest, range.size());
+    }
+    return longest;
   }
 
  private:
@@ -109,6 +128,10 @@ void clear_unlinked(
   auto cleared = rows * width.size() - linked;
   if (cleared == 0) {
     return;
+  }
+  auto gap = columns.longest() * position_bytes;
+  if (gap > 0 && gap < kShortGap) {
+    return clear(to, batch * rows * width.size() * position_bytes, false);
   }
   auto bytes = batch * cleared * position_bytes;
   parallel_for(batch * rows, bytes, [&](int64_t begin, int64_t end) {

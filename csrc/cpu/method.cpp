@@ -61,6 +61,7 @@ struct Cost {
   double across = 0;     // of joining a vector's lanes
   double several = 0.85; // taps of several vectors at once, each, in taps
   double alone = 1;      // that of one element of few channels, in taps
+  double position = 0;   // of what not too many channels have in common
 };
 
 Cost cost_of(Reduction reduction) {
@@ -69,6 +70,8 @@ Cost cost_of(Reduction reduction) {
       return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 1.5, 0.85, 1.15};
     case Reduction::winner:
       return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 4, 0.85, 1.65};
+    case Reduction::divided_gradient:
+      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 6, 0.85, 0.65, 5};
     default:
       return {3, 0.55, 2, 0.4, 0.0195, 0.3, 6, 0.85, 0.65};
   }
@@ -216,8 +219,9 @@ double walk_cost(
   if (channels < kShortVector) {
     tap *= cost.alone;
   }
+  auto in_common = channels < kMostChannels ? cost.position : 0;
   return visits(channels, lane) * cost.visit +
-      all * tap * taps(links) / elements;
+      (all * tap * taps(links) + in_common) / elements;
 }
 
 double row_by_row_cost(const Links& links, int64_t channels, int64_t lane) {
@@ -488,7 +492,7 @@ Choice method_of_reduction(
                            : walk_cost(links, channels, lane, cost);
   if (has_side_by_side) {
     auto others = std::min(sweep, walk);
-    auto along_rows = reduction == Reduction::gradient
+    auto along_rows = is_gradient(reduction)
         ? std::numeric_limits<double>::infinity()
         : along_rows_cost(links, channels, sweep_lane, cost);
     auto side = side_by_side(links, channels, lanes_side_by_side(lane));
@@ -532,7 +536,7 @@ std::optional<Choice> method_of_spreading(
   if (is_shared) {
     // Rows of a plane have more in common, which a sweep adds up once.
     auto& [depth, height, width] = covers.axes;
-    bool fills = reduction == Reduction::gradient && width.of.has_runs() &&
+    bool fills = is_gradient(reduction) && width.of.has_runs() &&
         depth.size() * height.size() == 1;
     return fills ? std::optional(Choice{Method::fill}) : std::nullopt;
   }

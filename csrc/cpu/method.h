@@ -32,10 +32,16 @@ struct Choice {
 
 enum class Reduction {
   sum,
-  gradient, // a sum as well, of an average's cotangents
+  gradient,         // a sum as well, of an average's cotangents
+  divided_gradient, // of those that are divided by different numbers
   maximum,
   winner, // the maximum, and which tap it is
 };
+
+inline bool is_gradient(Reduction reduction) {
+  return reduction == Reduction::gradient ||
+      reduction == Reduction::divided_gradient;
+}
 
 // `stored` and `lane` are the sizes in bytes of a value as it is stored and
 // computed. Some have code for windows that are alike (see each_window.h), and
