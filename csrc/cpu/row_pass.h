@@ -106,22 +106,35 @@ class RowPass {
   void space_out() const {
     auto pitch = dense_->other_pitch;
     auto* to = row_ + (from_.begin * pitch - first_) * channels_;
-    for (int64_t i = 0; i < from_.size(); ++i) {
-      for (int64_t c = 0; c < channels_; ++c) {
-        to[i * pitch * channels_ + c] = read_[i * channels_ + c];
+    const auto* from = read_; // where no store can change it
+    const auto positions = from_.size();
+    with_count<Op::kRare>(channels_, [&](auto channels) MLX_POOLING_LAMBDA {
+      for (int64_t i = 0; i < positions; ++i) {
+        for_each_lane<kLanes>(
+            channels, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+              store<L>(
+                  to + (i * pitch * channels + c),
+                  load<L>(from + (i * channels + c)));
+            });
       }
-    }
+    });
   }
 
   // The windows that there are among those of the dense row.
   void thin_out(Cells out) const {
-    for (int64_t o = 0; o < to_.size(); ++o) {
-      for (int64_t c = 0; c < channels_; ++c) {
-        auto cell =
-            Op::template read<1>(joined_ + (o * dense_->pitch * channels_ + c));
-        Op::template write<1>(out + (o * channels_ + c), cell);
+    const auto joined = joined_; // where no store can change it
+    const auto pitch = dense_->pitch;
+    const auto positions = to_.size();
+    with_count<Op::kRare>(channels_, [&](auto channels) MLX_POOLING_LAMBDA {
+      for (int64_t o = 0; o < positions; ++o) {
+        for_each_lane<kLanes>(
+            channels, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+              auto cell =
+                  Op::template read<L>(joined + (o * pitch * channels + c));
+              Op::template write<L>(out + (o * channels + c), cell);
+            });
       }
-    }
+    });
   }
 
   void join_links(Cells out, int64_t tap_base) const {
@@ -150,14 +163,15 @@ class RowPass {
   // out = each position's first `taps` taps.
   void join_taps(
       Cells out, int64_t positions, int64_t taps, int64_t tap_base) const {
+    const auto* row = row_; // where no store can change it
+    const auto step = dense_->step * channels_;
+    const auto size = positions * channels_;
     with_count<Op::kRare>(taps, [&](auto count) MLX_POOLING_LAMBDA {
-      for (int64_t j = 0; j < positions * channels_; j += kLanes) {
-        auto cell = Op::template tap<kLanes>(row_ + j, tap_base);
+      for (int64_t j = 0; j < size; j += kLanes) {
+        auto cell = Op::template tap<kLanes>(row + j, tap_base);
         for (int64_t k = 1; k < count; ++k) {
           cell = Op::template joined<kLanes>(
-              cell,
-              Op::template tap<kLanes>(
-                  row_ + k * dense_->step * channels_ + j, tap_base + k));
+              cell, Op::template tap<kLanes>(row + k * step + j, tap_base + k));
         }
         Op::template write<kLanes>(out + j, cell);
       }
