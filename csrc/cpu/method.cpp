@@ -61,25 +61,53 @@ struct Cost {
   double across = 0;     // of joining a vector's lanes
   double several = 0.85; // taps of several vectors at once, each, in taps
   double alone = 1;      // that of one element of few channels, in taps
-  double position = 0;   // of what not too many channels have in common
+  double in_common = 0;  // of what not too many channels share, where walked
 };
 
 Cost cost_of(Reduction reduction) {
+  constexpr Cost sum{
+      .visit = 3,
+      .tap = 0.55,
+      .visit_alike = 2,
+      .tap_alike = 0.4,
+      .sweep = 0.0195,
+      .aside = 0.3,
+      .across = 6,
+      .alone = 0.65};
   switch (reduction) {
     case Reduction::maximum:
-      return {3.5, 0.52, 2, 0.4, 0.0195, 0.5, 1.5, 0.85, 1.15};
+      return {
+          .visit = 3.5,
+          .tap = 0.52,
+          .visit_alike = 2,
+          .tap_alike = 0.4,
+          .sweep = 0.0195,
+          .aside = 0.5,
+          .across = 1.5,
+          .alone = 1.15};
     case Reduction::winner:
-      return {5.2, 0.6, 3, 0.55, 0.034, 0.7, 4, 0.85, 1.65};
-    case Reduction::divided_gradient:
-      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 6, 0.85, 0.65, 5};
+      return {
+          .visit = 5.2,
+          .tap = 0.6,
+          .visit_alike = 3,
+          .tap_alike = 0.55,
+          .sweep = 0.034,
+          .aside = 0.7,
+          .across = 4,
+          .alone = 1.65};
+    case Reduction::divided_gradient: {
+      auto cost = sum;
+      cost.in_common = 5;
+      return cost;
+    }
     default:
-      return {3, 0.55, 2, 0.4, 0.0195, 0.3, 6, 0.85, 0.65};
+      return sum;
   }
 }
 
 constexpr double kFourVisits = 2.4; // at once, in visits
 constexpr double kTwoVisits = 1.7;
-constexpr double kConverted = 1;    // an element alone at least, in taps
+constexpr double kConverted = 1;    // such an element, in taps at least
 constexpr double kPermuted = 1.3;   // a tap side by side, in taps
 constexpr double kFourGroups = 1.2; // at once, in groups
 constexpr double kTwoGroups = 1.1;
@@ -219,7 +247,7 @@ double walk_cost(
   if (channels < kShortVector) {
     tap *= cost.alone;
   }
-  auto in_common = channels < kMostChannels ? cost.position : 0;
+  auto in_common = channels < kMostChannels ? cost.in_common : 0;
   return visits(channels, lane) * cost.visit +
       (all * tap * taps(links) + in_common) / elements;
 }
@@ -346,7 +374,7 @@ double row_cost(
     const AxisLinks& width,
     int64_t channels,
     double operation,
-    const Cost& of) {
+    const Cost& cost) {
   bool in_dense_rows = width.in_dense_rows(channels);
   bool is_narrow = width.origin() && channels < kVector && width.in_blocks();
   if (in_dense_rows || is_narrow) {
@@ -358,15 +386,16 @@ double row_cost(
         (in_dense_rows ? kThinned * moved : 0);
   }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
-  auto cost = operation * (2 * ratio(width) + join + 1);
+  auto row = operation * (2 * ratio(width) + join + 1);
   if (!width.origin() && channels >= kVector) {
-    cost += kStrided / static_cast<double>(channels);
-  } else if (!width.origin()) {
+    row += kStrided / static_cast<double>(channels);
+  } else if (!width.origin() && channels >= kShortVector) {
     auto tap = join > kLongChain ? kChainedTap : kShortTap;
-    cost += channels < kShortVector ? kScalarRow + of.tap * of.alone * join
-                                    : (kScalarRow + tap * join) / kShortVector;
+    row += (kScalarRow + tap * join) / kShortVector;
+  } else if (!width.origin()) {
+    row += kScalarRow + cost.tap * cost.alone * join;
   }
-  return cost;
+  return row;
 }
 
 double item_cost(const AxisLinks& links, double item, double operation) {
@@ -381,19 +410,19 @@ double short_rows_cost(const Links& links, int64_t channels) {
   return rows * kSweptRow / static_cast<double>(width.size() * channels);
 }
 
-double
-sweep_cost(const Links& links, int64_t channels, int64_t lane, const Cost& of) {
-  auto operation = of.sweep;
+double sweep_cost(
+    const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
+  auto operation = cost.sweep;
   if (lane < kFloat) {
     operation *= kShortLane;
   }
   if (channels >= kManyChannels) {
     operation *= channels >= kMostChannels ? kFarFromCached : kUncached;
   }
-  double cost = row_cost(links.axes[2], channels, operation, of);
+  double element = row_cost(links.axes[2], channels, operation, cost);
   for (int axis : {1, 0}) {
     if (links.axes[axis].kernel > 1) {
-      cost = item_cost(links.axes[axis], cost, operation);
+      element = item_cost(links.axes[axis], element, operation);
     }
   }
   auto& [depth, height, width] = links.axes;
@@ -401,10 +430,10 @@ sweep_cost(const Links& links, int64_t channels, int64_t lane, const Cost& of) {
       static_cast<double>(height.size() * width.size()) *
       static_cast<double>(std::min(channels, kChannelBlock));
   if (depth.kernel > 1 && cells > kMostCells) {
-    cost *= kUncachedCells;
+    element *= kUncachedCells;
   }
   bool joins_no_rows = height.kernel == 1 && depth.kernel == 1;
-  return cost + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0) +
+  return element + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0) +
       short_rows_cost(links, channels);
 }
 

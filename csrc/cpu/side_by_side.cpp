@@ -30,7 +30,7 @@ SideBySide uncut_windows(const AxisLinks& width) {
 int64_t rows_at_once(const Links& links, int64_t windows, int64_t positions) {
   auto& [depth, height, width] = links.axes;
   auto row = width.size();
-  if (width.some_empty || !width.in_order || row > windows) {
+  if (row > windows) {
     return 0;
   }
   auto extent = width.last(row - 1) + 1 - width.of[0].first;
@@ -50,8 +50,7 @@ bool cut_go_with_others(const AxisLinks& width, const SideBySide& side) {
   auto windows = side.windows;
   auto uncut = side.uncut;
   auto row = width.size();
-  if (width.some_empty || !width.in_order || windows < 2 || windows >= row ||
-      uncut.begin > windows) {
+  if (windows < 2 || windows >= row || uncut.begin > windows) {
     return false;
   }
   return row <= 2 * windows ||
@@ -68,13 +67,14 @@ SideBySide side_by_side(const Links& links, int64_t channels, int64_t lanes) {
   }
   auto most = lanes / channels;
   auto side = uncut_windows(width);
-  side.rows = rows_at_once(links, most, positions);
+  bool may_group_all = width.in_order && !width.some_empty;
+  side.rows = may_group_all ? rows_at_once(links, most, positions) : 0;
   if (side.rows > 0) {
     side.windows = 1; // of rows that are not whole
   } else if (side.stride > 0) {
     auto reachable = (positions - span(width)) / side.stride + 1;
     side.windows = std::min(most, reachable);
-    side.with_cut = cut_go_with_others(width, side);
+    side.with_cut = may_group_all && cut_go_with_others(width, side);
     auto rows = kMostElements / (width.other_size * channels);
     side.together = std::max<int64_t>(1, rows / kGroups * kGroups);
   }
