@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector> // which mlx/small_vector.h needs
 
 #include "mlx/small_vector.h"
 

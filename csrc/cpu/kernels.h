@@ -63,36 +63,42 @@ struct AvgTask : Task {
 template <typename T>
 using Kernel = void(const T& task, int64_t begin, int64_t end);
 
+// Calls DO(task, name) for each.
+#define MLX_POOLING_EACH_KERNEL(DO)     \
+  DO(MaxTask, max_pool)                 \
+  DO(MaxTask, max_pool_scatter)         \
+  DO(MaxTask, max_scatter_axis_by_axis) \
+  DO(MaxTask, max_pool_winners)         \
+  DO(MaxTask, max_pool_gather)          \
+  DO(MaxTask, max_pool_indices)         \
+  DO(MaxTask, max_pool_place)           \
+  DO(MaxTask, max_pool_spread)          \
+  DO(MaxTask, max_spread_side_by_side)  \
+  DO(MaxTask, max_side_by_side)         \
+  DO(MaxTask, max_along_rows)           \
+  DO(MaxTask, max_column_by_column)     \
+  DO(MaxTask, max_quads_by_column)      \
+  DO(MaxTask, max_sweep)                \
+  DO(MaxTask, max_row_by_row)           \
+  DO(AvgTask, avg_pool)                 \
+  DO(AvgTask, avg_pool_grad)            \
+  DO(AvgTask, avg_pool_fill)            \
+  DO(AvgTask, avg_pool_spread)          \
+  DO(AvgTask, avg_spread_side_by_side)  \
+  DO(AvgTask, avg_side_by_side)         \
+  DO(AvgTask, avg_along_rows)           \
+  DO(AvgTask, avg_row_by_row)           \
+  DO(AvgTask, avg_column_by_column)     \
+  DO(AvgTask, avg_sweep)
+
+#define MLX_POOLING_POINTER(TASK, NAME) Kernel<TASK>* NAME;
 struct Kernels {
   const char* isa;
-  Kernel<MaxTask>* max_pool;
-  Kernel<MaxTask>* max_pool_scatter;
-  Kernel<MaxTask>* max_scatter_axis_by_axis;
-  Kernel<MaxTask>* max_pool_winners;
-  Kernel<MaxTask>* max_pool_gather;
-  Kernel<MaxTask>* max_pool_indices;
-  Kernel<MaxTask>* max_pool_place;
-  Kernel<MaxTask>* max_pool_spread;
-  Kernel<MaxTask>* max_spread_side_by_side;
-  Kernel<MaxTask>* max_side_by_side;
-  Kernel<MaxTask>* max_along_rows;
-  Kernel<MaxTask>* max_column_by_column;
-  Kernel<MaxTask>* max_quads_by_column;
-  Kernel<MaxTask>* max_sweep;
-  Kernel<MaxTask>* max_row_by_row;
-  Kernel<AvgTask>* avg_pool;
-  Kernel<AvgTask>* avg_pool_grad;
-  Kernel<AvgTask>* avg_pool_fill;
-  Kernel<AvgTask>* avg_pool_spread;
-  Kernel<AvgTask>* avg_spread_side_by_side;
-  Kernel<AvgTask>* avg_side_by_side;
-  Kernel<AvgTask>* avg_along_rows;
-  Kernel<AvgTask>* avg_row_by_row;
-  Kernel<AvgTask>* avg_column_by_column;
-  Kernel<AvgTask>* avg_sweep;
   // Of the vectors that those side by side permute; 0 where none can be.
   int (*bytes_side_by_side)();
+  MLX_POOLING_EACH_KERNEL(MLX_POOLING_POINTER)
 };
+#undef MLX_POOLING_POINTER
 
 // Those for the best instruction set of the running CPU.
 const Kernels& kernels();
@@ -101,62 +107,16 @@ const Kernels& kernels();
 int64_t lanes_side_by_side(int64_t bytes);
 
 // Their definitions, one namespace an instruction set (see isa.h).
-#define MLX_POOLING_DECLARE_KERNELS(level)                  \
-  namespace level {                                         \
-  Kernel<MaxTask> max_pool;                                 \
-  Kernel<MaxTask> max_pool_scatter;                         \
-  Kernel<MaxTask> max_scatter_axis_by_axis;                 \
-  Kernel<MaxTask> max_pool_winners;                         \
-  Kernel<MaxTask> max_pool_gather;                          \
-  Kernel<MaxTask> max_pool_indices;                         \
-  Kernel<MaxTask> max_pool_place;                           \
-  Kernel<MaxTask> max_pool_spread;                          \
-  Kernel<MaxTask> max_spread_side_by_side;                  \
-  Kernel<MaxTask> max_side_by_side;                         \
-  Kernel<MaxTask> max_along_rows;                           \
-  Kernel<MaxTask> max_column_by_column;                     \
-  Kernel<MaxTask> max_quads_by_column;                      \
-  Kernel<MaxTask> max_sweep;                                \
-  Kernel<MaxTask> max_row_by_row;                           \
-  Kernel<AvgTask> avg_pool;                                 \
-  Kernel<AvgTask> avg_pool_grad;                            \
-  Kernel<AvgTask> avg_pool_fill;                            \
-  Kernel<AvgTask> avg_pool_spread;                          \
-  Kernel<AvgTask> avg_spread_side_by_side;                  \
-  Kernel<AvgTask> avg_side_by_side;                         \
-  Kernel<AvgTask> avg_along_rows;                           \
-  Kernel<AvgTask> avg_row_by_row;                           \
-  Kernel<AvgTask> avg_column_by_column;                     \
-  Kernel<AvgTask> avg_sweep;                                \
-  int bytes_side_by_side();                                 \
-  inline constexpr Kernels kernels{                         \
-      .isa = #level,                                        \
-      .max_pool = max_pool,                                 \
-      .max_pool_scatter = max_pool_scatter,                 \
-      .max_scatter_axis_by_axis = max_scatter_axis_by_axis, \
-      .max_pool_winners = max_pool_winners,                 \
-      .max_pool_gather = max_pool_gather,                   \
-      .max_pool_indices = max_pool_indices,                 \
-      .max_pool_place = max_pool_place,                     \
-      .max_pool_spread = max_pool_spread,                   \
-      .max_spread_side_by_side = max_spread_side_by_side,   \
-      .max_side_by_side = max_side_by_side,                 \
-      .max_along_rows = max_along_rows,                     \
-      .max_column_by_column = max_column_by_column,         \
-      .max_quads_by_column = max_quads_by_column,           \
-      .max_sweep = max_sweep,                               \
-      .max_row_by_row = max_row_by_row,                     \
-      .avg_pool = avg_pool,                                 \
-      .avg_pool_grad = avg_pool_grad,                       \
-      .avg_pool_fill = avg_pool_fill,                       \
-      .avg_pool_spread = avg_pool_spread,                   \
-      .avg_spread_side_by_side = avg_spread_side_by_side,   \
-      .avg_side_by_side = avg_side_by_side,                 \
-      .avg_along_rows = avg_along_rows,                     \
-      .avg_row_by_row = avg_row_by_row,                     \
-      .avg_column_by_column = avg_column_by_column,         \
-      .avg_sweep = avg_sweep,                               \
-      .bytes_side_by_side = bytes_side_by_side};            \
+#define MLX_POOLING_DECLARE_KERNEL(TASK, NAME) Kernel<TASK> NAME;
+#define MLX_POOLING_ENTRY(TASK, NAME) .NAME = NAME,
+#define MLX_POOLING_DECLARE_KERNELS(level)            \
+  namespace level {                                   \
+  int bytes_side_by_side();                           \
+  MLX_POOLING_EACH_KERNEL(MLX_POOLING_DECLARE_KERNEL) \
+  inline constexpr Kernels kernels{                   \
+      .isa = #level,                                  \
+      .bytes_side_by_side = bytes_side_by_side,       \
+      MLX_POOLING_EACH_KERNEL(MLX_POOLING_ENTRY)};    \
   }
 
 MLX_POOLING_DECLARE_KERNELS(baseline)
@@ -166,5 +126,8 @@ MLX_POOLING_DECLARE_KERNELS(avx512)
 #endif
 
 #undef MLX_POOLING_DECLARE_KERNELS
+#undef MLX_POOLING_ENTRY
+#undef MLX_POOLING_DECLARE_KERNEL
+#undef MLX_POOLING_EACH_KERNEL
 
 } // namespace mlx_pooling::cpu
