@@ -28,10 +28,10 @@ bool divides_alike(const Geometry& geometry, int axis) {
 std::vector<double> window_sizes(const Axis& adaptive) {
   std::vector<double> sizes;
   sizes.reserve(adaptive.out);
-  AdaptiveWindows window(adaptive.in, adaptive.out);
-  for (int64_t o = 0; o < adaptive.out; ++o, window.next()) {
-    sizes.push_back(static_cast<double>(window.size()));
-  }
+  auto add = [&](int64_t, int64_t, int64_t size) {
+    sizes.push_back(static_cast<double>(size));
+  };
+  for_each_adaptive_window(adaptive.in, adaptive.out, add);
   return sizes;
 }
 

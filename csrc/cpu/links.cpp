@@ -111,15 +111,14 @@ void link_adaptively(AxisLinks& links, int64_t size, int64_t tap_step) {
   std::vector<Link> table;
   table.reserve(size);
   auto shortest = links.other_size;
-  AdaptiveWindows window(links.other_size, size);
-  for (int64_t i = 0; i < size; ++i, window.next()) {
-    const Link link{window.start(), window.size(), i * tap_step};
-    links.longest = std::max(links.longest, link.count);
-    if (link.first > 0 && link.first + link.count < links.other_size) {
-      shortest = std::min(shortest, link.count);
+  auto add = [&](int64_t i, int64_t first, int64_t count) {
+    links.longest = std::max(links.longest, count);
+    if (first > 0 && first + count < links.other_size) {
+      shortest = std::min(shortest, count);
     }
-    table.push_back(link);
-  }
+    table.push_back({first, count, i * tap_step});
+  };
+  for_each_adaptive_window(links.other_size, size, add);
   links.span = links.longest;
   survey_blocks(links, shortest, table.front().count, table.back().first);
   links.of = LinkTable(std::move(table));
@@ -152,10 +151,10 @@ AxisLinks cover_links(const Axis& axis) {
     return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
   };
   if (axis.adaptive) {
-    AdaptiveWindows window(axis.in, axis.out);
-    for (int64_t o = 0; o < axis.out; ++o, window.next()) {
-      links.starts.push_back(window.start());
-    }
+    auto add = [&](int64_t, int64_t start, int64_t) {
+      links.starts.push_back(start);
+    };
+    for_each_adaptive_window(axis.in, axis.out, add);
   }
   auto even = evenly_covered(axis);
   if (has_few_runs(axis, even)) {
