@@ -14,11 +14,14 @@ void for_each_adaptive_window(int64_t in, int64_t out, Visit visit) {
   int64_t start = 0;
   int64_t residue = 0; // o * in, of `out`
   for (int64_t o = 0; o < out; ++o) {
-    auto next = residue + rest;
-    visit(o, start, quotient + (next > 0 ? 1 : 0) + (next > out ? 1 : 0));
-    bool wraps = next >= out;
-    start += quotient + (wraps ? 1 : 0);
-    residue = wraps ? next - out : next;
+    auto end = residue + rest;
+    visit(o, start, quotient + (end > 0 ? 1 : 0) + (end > out ? 1 : 0));
+    start += quotient;
+    residue += rest;
+    if (residue >= out) {
+      residue -= out;
+      ++start;
+    }
   }
 }
 

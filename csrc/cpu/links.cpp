@@ -110,16 +110,18 @@ void survey(AxisLinks& links) {
 void link_adaptively(AxisLinks& links, int64_t size, int64_t tap_step) {
   std::vector<Link> table;
   table.reserve(size);
-  auto shortest = links.other_size;
-  auto add = [&](int64_t i, int64_t first, int64_t count) {
-    links.longest = std::max(links.longest, count);
-    if (first > 0 && first + count < links.other_size) {
-      shortest = std::min(shortest, count);
-    }
-    table.push_back({first, count, i * tap_step});
-  };
-  for_each_adaptive_window(links.other_size, size, add);
-  links.span = links.longest;
+  const auto other_size = links.other_size; // where no store can change it
+  auto shortest = other_size;
+  int64_t longest = 0;
+  for_each_adaptive_window(
+      other_size, size, [&](int64_t i, int64_t first, int64_t count) {
+        longest = std::max(longest, count);
+        if (first > 0 && first + count < other_size) {
+          shortest = std::min(shortest, count);
+        }
+        table.push_back({first, count, i * tap_step});
+      });
+  links.longest = links.span = longest;
   survey_blocks(links, shortest, table.front().count, table.back().first);
   links.of = LinkTable(std::move(table));
 }
