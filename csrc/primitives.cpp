@@ -36,6 +36,14 @@ array contiguous(const array& x, mx::Stream s) {
   return is_known && x.flags().row_contiguous ? x : mx::contiguous(x, false, s);
 }
 
+// A tangent that is averaged as what it is of. Of integers, the same node is
+// another operation.
+array averaged(const array& tangent, const array& primal, mx::Stream s) {
+  return mx::issubdtype(tangent.dtype(), mx::inexact)
+      ? tangent
+      : mx::astype(tangent, primal.dtype(), s);
+}
+
 mx::Dtype offsets_dtype(const Window& window) {
   // The top value of each type means "no valid tap".
   auto taps = window.taps();
@@ -360,8 +368,9 @@ std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
 }
 
 std::vector<array>
-AvgPool::jvp(const Arrays&, const Arrays& tangents, const Axes&) {
-  auto [dy, extent] = traced_node<AvgPool>(tangents[0], window_, stream());
+AvgPool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
+  auto t = averaged(tangents[0], primals[0], stream());
+  auto [dy, extent] = traced_node<AvgPool>(t, window_, stream());
   if (!traced_) {
     return {dy};
   }
@@ -397,7 +406,8 @@ std::vector<mx::Shape> AvgPoolGrad::output_shapes(const Arrays& inputs) {
 
 std::vector<array>
 AvgPoolGrad::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
-  return {avg_pool_grad_node(primals[0], tangents[0], window_, stream())};
+  auto t = averaged(tangents[0], primals[1], stream());
+  return {avg_pool_grad_node(primals[0], t, window_, stream())};
 }
 
 std::vector<array> AvgPoolGrad::vjp(

@@ -552,6 +552,15 @@ def test_an_output_of_size_zero(ndim: int, kind: str):
 
 
 @KINDS
+def test_no_output_cannot_be_compiled_for_all_shapes(kind: str):
+    """Traced of an empty batch either."""
+    f = mx.grad(power_sum(fixed(adaptive_op(kind, 2), (0, 2)), 1))
+    for batch in (2, 0):
+        with pytest.raises(ValueError, match="cannot infer output shapes"):
+            mx.compile(f, shapeless=True)(mx.zeros((batch, 4, 4, 1)))
+
+
+@KINDS
 def test_an_input_axis_of_size_zero(kind: str):
     pool = adaptive_op(kind, 2)
     x = mx.zeros((2, 0, 4, 3))

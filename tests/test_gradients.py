@@ -108,6 +108,20 @@ def test_float64_on_cpu(case: Case, options: dict):
         check_avg_jvp(case, mx.float64, options)
 
 
+@pytest.mark.parametrize("dtype", [mx.bool_, mx.uint8, mx.int8, mx.int32], ids=str)
+def test_tangents_of_integers(dtype: mx.Dtype):
+    g = geometry((6, 5), 3, 2, 1)
+    x = Data("ties", 0).array((2, 6, 5, 3), mx.float32)
+    t = Data("ties", 1).array(x.shape, dtype)
+    assert_identical(jvp(fixed(avg_pool, g), x, t), avg_pool(t.astype(mx.float32), g))
+    dy = avg_pool(x, g)
+    t = Data("ties", 2).array(dy.shape, dtype)
+    assert_identical(
+        jvp(lambda dy: vjp(fixed(avg_pool, g), x, dy), dy, t),
+        vjp(fixed(avg_pool, g), x, t.astype(mx.float32)),
+    )
+
+
 def leave_garbage(shape: tuple[int, ...], dtype: mx.Dtype) -> None:
     """In memory that MLX will give to the next arrays of this size."""
     mx.eval([mx.full(shape, 7, dtype) for _ in range(8)])
