@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import inspect
 import pickle
 import re
 import weakref
@@ -639,17 +638,3 @@ def test_conversion_under_the_patch():
         revert(model)
         assert model.layers[0] is original
         assert type(revert(nn.MaxPool2d(2))) is THEIRS["MaxPool2d"]
-
-
-@pytest.mark.parametrize(
-    ("public", "sections"),
-    [
-        (convert, ["Args:", "Returns:", "Raises:"]),
-        (revert, ["Args:", "Returns:", "Raises:"]),
-        (patch_mlx_nn, []),
-    ],
-)
-def test_docstrings(public, sections: list[str]):
-    doc = inspect.getdoc(public)
-    for section in sections:
-        assert f"\n{section}\n" in doc

@@ -161,7 +161,10 @@ def test_nothing_of_mlx_is_copied_beside_the_extension():
     assert not [p for p in FOLDER.rglob("*") if "libmlx" in p.name]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *LAYERS, *QUANTIZED, "QuantizedArray"])
+@pytest.mark.parametrize(
+    "name",
+    [*FUNCTIONS, *LAYERS, *QUANTIZED, "QuantizedArray", "convert", "revert"],
+)
 def test_docstrings(name: str):
     public = getattr(mlx_pooling, name)
     doc = inspect.getdoc(public)

@@ -27,7 +27,7 @@ Sizes = ParamSpec("Sizes")
 
 def _remembered(make: Callable[Sizes, Window]) -> Callable[Sizes, Window]:
     """``make``, for functions that want the same window at every call."""
-    known = lru_cache(maxsize=256, typed=True)(make)
+    known: Any = lru_cache(maxsize=256, typed=True)(make)
 
     @wraps(make)
     def window(*args: Sizes.args, **kwargs: Sizes.kwargs) -> Window:
@@ -40,8 +40,8 @@ def _remembered(make: Callable[Sizes, Window]) -> Callable[Sizes, Window]:
 
 
 # Types that a cache tells apart; within tuples it takes (2, 2) and (2, 2.0) for one.
-_TOLD_APART = frozenset((int, bool, str, type(None)))
-_TOLD_APART_IN_TUPLES = frozenset((int, type(None)))
+_TOLD_APART: frozenset[type] = frozenset((int, bool, str, type(None)))
+_TOLD_APART_IN_TUPLES: frozenset[type] = frozenset((int, type(None)))
 
 
 def _are_of(types: frozenset[type], values: Iterable[object]) -> bool:
@@ -122,12 +122,12 @@ def make_unpool_window(
     """
     kernel = _sizes(name, "kernel_size", kernel_size, axes)
     pads = _sizes(name, "padding", padding, axes)
-    sizes: Sequence[object] = [None] * axes
+    sizes: list[int | None] = [None] * axes
     if output_size is not None:
-        sizes = output_size if _is_sequence(output_size) else ()
+        given = output_size if _is_sequence(output_size) else ()
         lengths = (axes, axes + 1, axes + 2)
         forms = "None, a whole shape"
-        sizes = _optional_sizes(name, output_size, sizes, lengths, forms)
+        sizes = _optional_sizes(name, output_size, given, lengths, forms)
         if len(sizes) > axes:
             sizes = sizes[:-1][-axes:]
     return Window.unpool(
@@ -144,11 +144,8 @@ def _sizes(
     name: str, argument: str, value: object, axes: int, form: str | None = None
 ) -> list[int]:
     """Return an integer for each axis, or raise that the argument lacks its form."""
-    if _is_sequence(value):
-        sizes = [_integer(v) for v in value]
-    else:
-        sizes = [_integer(value)] * axes
-    if len(sizes) != axes or None in sizes:
+    sizes = _integers(value if _is_sequence(value) else [value] * axes)
+    if sizes is None or len(sizes) != axes:
         form = form or f"an integer or {_tuple_of(axes, 'integer')}"
         raise _wrong_form(name, argument, form, value)
     return _fitting(name, argument, sizes)
@@ -174,8 +171,8 @@ def _optional_sizes(
     forms: str,
 ) -> list[int | None]:
     """Return ``sizes`` as integers or None, or raise that ``value`` lacks its form."""
-    given = [_integer(size) for size in sizes if size is not None]
-    if len(sizes) not in lengths or None in given:
+    given = _integers([size for size in sizes if size is not None])
+    if given is None or len(sizes) not in lengths:
         form = f"{forms} or {_tuple_of(lengths[0], 'integer')} or None"
         raise _wrong_form(name, "output_size", form, value)
     _fitting(name, "output_size", given)
@@ -191,10 +188,9 @@ def _pads(name: str, value: object, axes: int) -> list[list[int]]:
         "'same' or 'valid'"
     )
     if _is_sequence(value) and any(_is_sequence(v) for v in value):
-        pairs = [
-            [_integer(v) for v in pair] if _is_sequence(pair) else [] for pair in value
-        ]
-        if len(pairs) != axes or any(len(p) != 2 or None in p for p in pairs):
+        integers = [_integers(v) if _is_sequence(v) else None for v in value]
+        pairs = [pair for pair in integers if pair is not None and len(pair) == 2]
+        if not len(pairs) == len(value) == axes:
             raise _wrong_form(name, "padding", form, value)
         if any(pad < 0 for pair in pairs for pad in pair):
             raise ValueError(
@@ -217,6 +213,12 @@ def _integer(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def _integers(values: Sequence[object]) -> list[int] | None:
+    """Return ``values`` as ints, or None if one of them is no size."""
+    sizes = [size for v in values if (size := _integer(v)) is not None]
+    return sizes if len(sizes) == len(values) else None
 
 
 def _fits(size: int) -> bool:

@@ -34,7 +34,7 @@ def lp_pool(
     return _with_flat_zero(total, 1 / norm_type, stream).astype(dtype, stream)
 
 
-def _check(x: object, name: str) -> None:
+def _check(x: mx.array, name: str) -> None:
     check_array(name, "x", x)
     if mx.issubdtype(x.dtype, mx.complexfloating):
         raise ValueError(f"[{name}] the norm of complex numbers is not defined.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from mlx.nn import Module
 
@@ -29,7 +30,7 @@ class Swap:
 
     def __init__(
         self,
-        layer_types: type | tuple[type, ...],
+        layer_types: type[Module] | tuple[type[Module], ...],
         replacement: Callable[[Module], Module],
     ) -> None:
         self._layer_types = layer_types
@@ -58,8 +59,9 @@ class Swap:
             if id(node) in self._rows:
                 self._rows[id(node)].paths.append(path)
             return self._visited[id(node)][1]
-        is_layer = isinstance(node, self._layer_types)
-        result = self._replace(node, path) if is_layer else node
+        result: dict | list | tuple = node
+        if isinstance(node, self._layer_types):
+            result = self._replace(node, path)
         self._visited[id(node)] = node, result  # now, for cycles that lead back here
         if isinstance(result, tuple):
             result = self._visit_tuple(result, path)
@@ -79,8 +81,12 @@ class Swap:
 
     def _visit_items(self, node: dict | list, path: str) -> None:
         # The methods of the base classes: a subclass may refuse to be changed.
-        base = dict if isinstance(node, dict) else list
-        items = dict.items(node) if base is dict else enumerate(list.__iter__(node))
+        base: Any = dict if isinstance(node, dict) else list
+        items: Iterable[tuple[Any, object]] = (
+            dict.items(node)
+            if isinstance(node, dict)
+            else enumerate(list.__iter__(node))
+        )
         for key, child in items:
             swapped = self.visit(child, f"{path}.{key}")
             if swapped is not child:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mlx.nn as nn
 from mlx.nn import Module
@@ -17,7 +17,7 @@ from ._swap import Swap
 
 _Model = TypeVar("_Model", bound=Module)
 
-_OURS = {
+_OURS: dict[type[Any], type[Any]] = {
     nn.MaxPool1d: layers.MaxPool1d,
     nn.MaxPool2d: layers.MaxPool2d,
     nn.MaxPool3d: layers.MaxPool3d,
@@ -154,9 +154,9 @@ def _swap(
     name: str,
     model: Module,
     verbose: bool,
-    layer_types: type | tuple[type, ...],
+    layer_types: type[Module] | tuple[type[Module], ...],
     equal: Callable[[Module], Module],
-) -> Module:
+) -> Any:
     if not isinstance(model, Module):
         raise TypeError(
             f"[{name}] 'model' must be an mlx.nn.Module but got {type(model).__name__}."
@@ -177,13 +177,14 @@ def _swap(
 
 def _to_ours(theirs: Module) -> Module:
     """Build our layer, or raise ValueError with the reason why not."""
-    if type(theirs) not in _OURS:
+    layer_type: type[Any] = type(theirs)
+    if layer_type not in _OURS:
         raise ValueError("a subclass")
     sizes = theirs._kernel_size, theirs._stride, [low for low, _ in theirs._padding]
-    constructed = type(theirs)(*sizes)
+    constructed = layer_type(*sizes)
     if any(getattr(theirs, n) != getattr(constructed, n) for n in _THEIR_DEFINITION):
         raise ValueError("changed after construction")
-    ours = _OURS[type(theirs)](*sizes)
+    ours = _OURS[layer_type](*sizes)
     vars(ours)["_replaces"] = theirs  # where MLX does not look for submodules
     return ours
 

@@ -162,7 +162,7 @@ class _Global:
     """Makes an adaptive layer that of one output."""
 
     def __init__(self) -> None:
-        super().__init__(1)
+        super().__init__(1)  # type: ignore[call-arg] # of the layer beside this class
 
     def _extra_repr(self) -> str:
         return ""
