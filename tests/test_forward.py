@@ -157,7 +157,6 @@ def test_large_windows(kernel: int, stride: int):
 @given(case=cases())
 def test_int_tuple_and_pair_arguments_are_the_same(case: Case):
     g = case.geometry
-    x = case.input()
     n = g.ndim
     kernel, stride, dilation = g.kernel[0], g.stride[0], g.dilation[0]
     padding = g.padding[0][0]

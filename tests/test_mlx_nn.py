@@ -8,6 +8,7 @@ import re
 
 import mlx.core as mx
 import mlx.nn as nn
+import mlx_pooling
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,6 +96,28 @@ def test_gradients_where_no_maximum_is_tied(case: Case):
             for pool in pools
         )
         np.testing.assert_allclose(exact(a), exact(b), rtol=1e-4, atol=1e-5)
+
+
+def test_what_the_readme_says_of_mlx_nn():
+    """Where this package differs; of another version of MLX it may be untrue."""
+    pool = nn.MaxPool1d(2)
+    x = mx.ones((1, 2, 1))
+    assert mx.grad(lambda x: pool(x).sum())(x).tolist() == [[[0.5], [0.5]]]
+    assert nn.MaxPool1d(3)(x).shape == (1, 0, 1)
+    assert pool(x.astype(mx.complex64)).item() == 1
+    most = mx.full((1, 2, 1), 2**31 - 1, mx.int32)
+    assert nn.AvgPool1d(2)(most).item() == -1
+    with pytest.raises(ValueError):
+        pool(x[0])
+    with pytest.raises(ValueError):
+        nn.MaxPool2d(np.int64(2))
+    nn.MaxPool2d((np.int64(2), 2))
+    nn.MaxPool2d((2.5, True))
+    overlapping = nn.MaxPool1d(2, 1)
+    with pytest.raises(ValueError, match="AsStrided"):
+        mx.vmap(overlapping)(x[None])
+    with pytest.raises(ValueError, match="AsStrided"):
+        mx.compile(overlapping, shapeless=True)(x)
 
 
 @NDIMS
@@ -239,18 +262,41 @@ def test_is_a_module_with_nothing_to_learn(kind: str, ndim: int):
 
 
 @NDIMS
-@KINDS
-def test_pickle_and_copy(kind: str, ndim: int):
+@pytest.mark.parametrize(
+    ("kind", "arguments", "options"),
+    [
+        ("Max", (3, 2, 1), {"ceil_mode": True, "dilation": 2}),
+        ("Avg", (3, 2, 1), {"ceil_mode": True, "divisor_override": 5}),
+        ("Avg", (3, 2, 1), {"count_include_pad": False}),
+        ("Min", (3, 2, "same"), {}),
+        ("AdaptiveMax", (3,), {}),
+        ("AdaptiveAvg", (None,), {}),
+        ("GlobalAvg", (), {}),
+        ("LP", (3, 2), {"ceil_mode": True}),
+    ],
+)
+def test_pickle_and_copy(kind: str, ndim: int, arguments: tuple, options: dict):
     x = Data("ties", 0).array((1, *(6, 7, 8)[:ndim], 2), mx.float32)
-    pool = layer(kind, ndim)(3, 2, 1, ceil_mode=True, dilation=2)
-    for twin in (
-        pickle.loads(pickle.dumps(pool)),
-        copy.copy(pool),
-        copy.deepcopy(pool),
-    ):
+    pool = layer(kind, ndim)(*arguments, **options)
+    for twin in twins(pool):
+        assert_identical(twin(x), pool(x))
+
+
+@NDIMS
+def test_pickle_and_copy_of_an_unpooling(ndim: int):
+    x = Data("ties", 0).array((1, *(6, 7, 8)[:ndim], 2), mx.float32)
+    y, indices = layer("Max", ndim)(3, 2, 1, return_indices=True)(x)
+    unpool = getattr(mlx_pooling, f"MaxUnpool{ndim}d")(3, 2, 1)
+    for twin in twins(unpool):
+        assert_identical(twin(y, indices), unpool(y, indices))
+
+
+def twins(pool: nn.Module) -> list[nn.Module]:
+    copies = [pickle.loads(pickle.dumps(pool)), copy.copy(pool), copy.deepcopy(pool)]
+    for twin in copies:
         assert type(twin) is type(pool)
         assert repr(twin) == repr(pool)
-        assert_identical(twin(x), pool(x))
+    return copies
 
 
 def network(kind: str, new) -> nn.Sequential:

@@ -287,10 +287,8 @@ def test_layers(ndim: int, kind: str):
 @KINDS
 def test_repr(kind: str):
     start = f"{kind}Pool2d(kernel_size=(3, 3), stride=(2, 2), padding="
-    same = repr(layer(kind, 2)(3, 2, "same"))
-    assert same in (f"{start}same)", f"{start}'same')")
-    valid = repr(layer(kind, 2)(3, 2, "valid"))
-    assert valid in (f"{start}(0, 0))", f"{start}valid)", f"{start}'valid')")
+    assert repr(layer(kind, 2)(3, 2, "same")) == f"{start}same)"
+    assert repr(layer(kind, 2)(3, 2, "valid")) == f"{start}(0, 0))"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from metal import shader_host, shader_runs
 
 # They need what only the watching encoder can tell.
 WATCHED = "test_loads or test_traffic or planted_fault or test_threads"
-WATCHED += " or reads_neighbours or begins_at_a_quarter"
+WATCHED += " or begins_at_a_quarter"
 
 
 def runs() -> dict[str, shader_runs.Run]:
