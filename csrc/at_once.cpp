@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
+#include <typeinfo>
 
 #include "cpu/parallel.h"
 
@@ -26,7 +27,7 @@ constexpr double kVisit = 3;
 constexpr double kTap = 0.5;
 // More taps of a window are those that others share.
 constexpr double kMostTaps = 48;
-constexpr int64_t kVectorBytes = 64;
+constexpr int64_t kWidestVector = 64;
 // About so many elements share a vector with those of other positions, where
 // there are few channels.
 constexpr double kShared = 4;
@@ -46,9 +47,9 @@ int64_t largest_size(const std::vector<array>& arrays) {
 
 // Whether each element is looked up where its own index says. That of
 // MaxPoolGather's indices is computed from its offset.
-bool goes_alone(std::string_view primitive, size_t inputs) {
-  return (primitive == "MaxPoolGather" && inputs > 2) ||
-      primitive == "MaxUnpool" || primitive == "MaxUnpoolGrad";
+bool goes_alone(const std::type_info& primitive, size_t inputs) {
+  return (primitive == typeid(MaxPoolGather) && inputs > 2) ||
+      primitive == typeid(MaxUnpool) || primitive == typeid(MaxUnpoolGrad);
 }
 
 // Vectors, or elements alone, of a position.
@@ -73,17 +74,17 @@ double work(
   int64_t channels = shape.back();
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
-  std::string_view name = pooling.name();
+  auto& primitive = typeid(pooling);
   auto taps = std::min(
       windows * static_cast<double>(pooling.window().taps()),
       positions + windows * kMostTaps);
-  if (name == "MaxPoolGather") {
+  if (primitive == typeid(MaxPoolGather)) {
     taps = windows;
   }
   // At least as wide as a float.
-  auto lanes = kVectorBytes / std::max<int64_t>(mx::size_of(dtype), 4);
+  auto lanes = kWidestVector / std::max<int64_t>(mx::size_of(dtype), 4);
   return (kVisit * to / channels + kTap * taps) *
-      visits(goes_alone(name, inputs.size()), channels, lanes);
+      visits(goes_alone(primitive, inputs.size()), channels, lanes);
 }
 
 bool is_small(

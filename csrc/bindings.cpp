@@ -100,6 +100,15 @@ mx::StreamOrDevice checked_stream(nb::handle stream, const Window& window) {
   return checked;
 }
 
+// What Python calls an operation of one array with.
+template <auto kOperation>
+auto of_array() {
+  return [](nb::handle x, const Window& window, nb::handle stream) {
+    return kOperation(
+        checked_array(x, "x", window), window, checked_stream(stream, window));
+  };
+}
+
 } // namespace
 
 // Of signatures: what MLX's own functions take.
@@ -157,24 +166,14 @@ NB_MODULE(_ext, m) {
       });
 
   m.def(
-      "max_pool",
-      [](nb::handle x, const Window& window, nb::handle stream) {
-        return mlx_pooling::max_pool(
-            checked_array(x, "x", window), window,
-            checked_stream(stream, window));
-      },
-      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
+      "max_pool", of_array<mlx_pooling::max_pool>(), "x"_a.none(), "window"_a,
+      "stream"_a = nb::none(),
       nb::sig(
           "def max_pool(x: mlx.core.array, window: Window, " STREAM
           ") -> mlx.core.array"),
       "Maxima of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
-      "max_pool_with_indices",
-      [](nb::handle x, const Window& window, nb::handle stream) {
-        return mlx_pooling::max_pool_with_indices(
-            checked_array(x, "x", window), window,
-            checked_stream(stream, window));
-      },
+      "max_pool_with_indices", of_array<mlx_pooling::max_pool_with_indices>(),
       "x"_a.none(), "window"_a, "stream"_a = nb::none(),
       nb::sig(
           "def max_pool_with_indices(x: mlx.core.array, window: Window, " STREAM
@@ -195,25 +194,15 @@ NB_MODULE(_ext, m) {
           "Window, " STREAM ") -> mlx.core.array"),
       "x at flat spatial indices of a plane that is zero elsewhere.");
   m.def(
-      "avg_pool",
-      [](nb::handle x, const Window& window, nb::handle stream) {
-        return mlx_pooling::avg_pool(
-            checked_array(x, "x", window), window,
-            checked_stream(stream, window));
-      },
-      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
+      "avg_pool", of_array<mlx_pooling::avg_pool>(), "x"_a.none(), "window"_a,
+      "stream"_a = nb::none(),
       nb::sig(
           "def avg_pool(x: mlx.core.array, window: Window, " STREAM
           ") -> mlx.core.array"),
       "Averages of windows of x, (N, *spatial, C) or (*spatial, C).");
   m.def(
-      "sum_pool",
-      [](nb::handle x, const Window& window, nb::handle stream) {
-        return mlx_pooling::sum_pool(
-            checked_array(x, "x", window), window,
-            checked_stream(stream, window));
-      },
-      "x"_a.none(), "window"_a, "stream"_a = nb::none(),
+      "sum_pool", of_array<mlx_pooling::sum_pool>(), "x"_a.none(), "window"_a,
+      "stream"_a = nb::none(),
       nb::sig(
           "def sum_pool(x: mlx.core.array, window: Window, " STREAM
           ") -> mlx.core.array"),

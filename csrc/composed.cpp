@@ -17,22 +17,22 @@ namespace {
 
 // The taps of an axis that are inside the input for at least one output;
 // never empty, so that every window has an element to reduce.
-TapRange used_taps(const Axis& axis) {
-  TapRange used{axis.kernel, 0};
+Range used_taps(const Axis& axis) {
+  Range used{axis.kernel, 0};
   for (int64_t o = 0; o < axis.out; ++o) {
     auto taps = axis.taps(o);
     if (taps.size() > 0) {
-      used.first = std::min(used.first, taps.first);
-      used.last = std::max(used.last, taps.last);
+      used.begin = std::min(used.begin, taps.begin);
+      used.end = std::max(used.end, taps.end);
     }
   }
-  return used.size() > 0 ? used : TapRange{0, 1};
+  return used.size() > 0 ? used : Range{0, 1};
 }
 
 // One axis of a pooling of `x`, and the number that axis has in x.
 struct PooledAxis {
   Axis axis;
-  TapRange used;
+  Range used;
   int number;
 };
 
@@ -75,7 +75,7 @@ array adaptive_windows_along(
   mx::Shape begin(x.ndim(), 0);
   mx::Shape end = x.shape();
   for (int64_t o = 0; o < axis.out; ++o) {
-    auto taps = axis.taps(o).last;
+    auto taps = axis.taps(o).end;
     begin[number] = static_cast<mx::ShapeElem>(axis.start(o));
     end[number] = static_cast<mx::ShapeElem>(axis.start(o) + taps);
     auto window = mx::slice(extended, begin, end, s);
@@ -91,8 +91,8 @@ array sliding_windows_along(
     const array& padding_value,
     mx::Stream s) {
   auto& [axis, used, number] = pooled;
-  auto first = axis.start(0) + used.first * axis.dilation;
-  auto last = axis.start(axis.out - 1) + (used.last - 1) * axis.dilation;
+  auto first = axis.start(0) + used.begin * axis.dilation;
+  auto last = axis.start(axis.out - 1) + (used.end - 1) * axis.dilation;
   auto low = std::max<int64_t>(0, -first);
   // Nor can it with slices that are a part only.
   auto least = axis.out < axis.in ? 0 : kUnreplayable;
@@ -103,7 +103,7 @@ array sliding_windows_along(
   mx::Shape end = extended.shape();
   mx::Shape stride(x.ndim(), 1);
   stride[number] = static_cast<mx::ShapeElem>(axis.stride);
-  for (auto tap = used.first; tap < used.last; ++tap) {
+  for (auto tap = used.begin; tap < used.end; ++tap) {
     auto at = low + axis.start(0) + tap * axis.dilation;
     begin[number] = static_cast<mx::ShapeElem>(at);
     end[number] =
@@ -142,7 +142,7 @@ array for_each_tap(
     auto& [axis, used, number] = pooled[i];
     std::vector<int64_t> values;
     for (int64_t o = 0; o < axis.out; ++o) {
-      for (auto tap = used.first; tap < used.last; ++tap) {
+      for (auto tap = used.begin; tap < used.end; ++tap) {
         values.push_back(f(axis, o, tap));
       }
     }
@@ -159,8 +159,7 @@ array valid_taps(const std::vector<PooledAxis>& pooled, mx::Stream s) {
   return for_each_tap(
       pooled, mx::bool_,
       [](const Axis& axis, int64_t o, int64_t tap) {
-        auto taps = axis.taps(o);
-        return taps.first <= tap && tap < taps.last;
+        return axis.taps(o).contains(tap);
       },
       [&](const array& a, const array& b, int) {
         return mx::logical_and(a, b, s);

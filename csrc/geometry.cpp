@@ -13,8 +13,7 @@ namespace mx = mlx::core;
 namespace {
 
 int64_t output_size(const Axis& axis, bool ceil_mode) {
-  auto span = axis.dilation * (axis.kernel - 1) + 1;
-  auto room = axis.in + axis.pad_lo + axis.pad_hi - span;
+  auto room = axis.in + axis.pad_lo + axis.pad_hi - axis.span();
   if (!ceil_mode) {
     return room / axis.stride + 1;
   }
@@ -39,9 +38,9 @@ void check_axis_size(const Window& w, int i, int64_t size) {
 
 // TensorFlow's and ONNX's SAME_UPPER: an odd element goes to the high end.
 void pad_to_same(Axis& axis) {
-  auto span = axis.dilation * (axis.kernel - 1) + 1;
   auto out = ceil_div(axis.in, axis.stride);
-  auto pad = std::max<int64_t>(0, (out - 1) * axis.stride + span - axis.in);
+  auto end = (out - 1) * axis.stride + axis.span();
+  auto pad = std::max<int64_t>(0, end - axis.in);
   axis.pad_lo = pad / 2;
   axis.pad_hi = pad - axis.pad_lo;
 }
@@ -57,7 +56,7 @@ Axis sliding_axis(const Window& w, int i, int64_t in) {
   if (w.same_padding) {
     pad_to_same(axis);
   }
-  auto span = axis.dilation * (axis.kernel - 1) + 1;
+  auto span = axis.span();
   auto padded = axis.in + axis.pad_lo + axis.pad_hi;
   bool rounds_to_one =
       w.ceil_mode && span - padded < axis.stride && axis.start(0) < axis.in;
@@ -115,13 +114,13 @@ int leading_axes(const mx::Shape& x_shape, int spatial_axes) {
 
 } // namespace
 
-TapRange Axis::taps(int64_t o) const {
+Range Axis::taps(int64_t o) const {
   auto s = start(o);
   if (adaptive) {
     return {0, ceil_div((o + 1) * in, out) - s};
   }
   // Most windows are whole, and divide nothing.
-  bool is_cut = s + dilation * (kernel - 1) >= in;
+  bool is_cut = s + span() > in;
   auto first = s < 0 ? std::min(ceil_div(-s, dilation), kernel) : 0;
   auto last = !is_cut ? kernel : s < in ? ceil_div(in - s, dilation) : 0;
   return {first, std::max(first, last)};
@@ -133,44 +132,14 @@ int64_t Axis::taps_in_padded(int64_t o) const {
   }
   auto end = in + pad_hi;
   auto s = start(o);
-  return s + dilation * (kernel - 1) < end ? kernel
-                                           : ceil_div(end - s, dilation);
-}
-
-int64_t Axis::cover_step() const {
-  return dilation / std::gcd(stride, dilation);
-}
-
-int64_t Axis::cover_tap_step() const {
-  return stride / std::gcd(stride, dilation);
-}
-
-CoverRange Axis::covers(int64_t i) const {
-  if (adaptive) {
-    auto first = i * out / in;
-    return {first, ceil_div((i + 1) * out, in) - first, i - start(first)};
-  }
-  auto reach = i + pad_lo; // o * stride + tap * dilation == reach
-  auto lowest = reach - (kernel - 1) * dilation;
-  auto first = lowest > 0 ? ceil_div(lowest, stride) : 0;
-  auto last = std::min(out - 1, reach / stride);
-  auto step = cover_step();
-  auto end_of_residues = std::min(last + 1, first + step);
-  while (first < end_of_residues && (reach - first * stride) % dilation != 0) {
-    ++first;
-  }
-  if (first >= end_of_residues) {
-    return {0, 0, 0};
-  }
-  auto count = (last - first) / step + 1;
-  return {first, count, (reach - first * stride) / dilation};
+  return s + span() <= end ? kernel : ceil_div(end - s, dilation);
 }
 
 Range Axis::uncut() const {
   if (adaptive) {
     return {0, 0};
   }
-  auto starts = in + pad_lo - dilation * (kernel - 1); // in the padded input
+  auto starts = in + pad_lo + 1 - span(); // in the padded input
   auto begin = std::min(ceil_div(pad_lo, stride), out);
   return {begin, std::clamp(ceil_div(starts, stride), begin, out)};
 }
@@ -180,9 +149,7 @@ bool Axis::passes_through() const {
 }
 
 bool Axis::leaves_input() const {
-  auto last_start = start(out - 1);
-  return !adaptive &&
-      (pad_lo > 0 || last_start + dilation * (kernel - 1) >= in);
+  return !adaptive && (pad_lo > 0 || start(out - 1) + span() > in);
 }
 
 Geometry::Geometry(const mx::Shape& x_shape, int spatial_axes)

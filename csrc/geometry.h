@@ -25,25 +25,6 @@ struct Range {
   }
 };
 
-// The taps [first, last) of a window that lie inside the input.
-struct TapRange {
-  int64_t first;
-  int64_t last;
-
-  int64_t size() const {
-    return last - first;
-  }
-};
-
-// The windows that contain one input position: `count` of them, from output
-// `first` in steps of `cover_step`. In the first it is tap `tap`, and each step
-// lowers that by `cover_tap_step`, where windows are not adaptive.
-struct CoverRange {
-  int64_t first;
-  int64_t count;
-  int64_t tap;
-};
-
 // One spatial axis of a pooling operation.
 struct Axis {
   int64_t in;
@@ -62,15 +43,17 @@ struct Axis {
     return adaptive ? o * in / out : o * stride - pad_lo;
   }
 
-  TapRange taps(int64_t o) const;
+  // Positions from the first tap of a window to its last.
+  int64_t span() const {
+    return dilation * (kernel - 1) + 1;
+  }
+
+  // Those that lie inside the input.
+  Range taps(int64_t o) const;
 
   // Taps inside the padded input: what `count_include_pad` counts. The
   // overhang of ceil_mode lies outside it.
   int64_t taps_in_padded(int64_t o) const;
-
-  CoverRange covers(int64_t i) const;
-  int64_t cover_step() const;
-  int64_t cover_tap_step() const;
 
   // Windows that no end of the input cuts off, unless they are adaptive.
   Range uncut() const;

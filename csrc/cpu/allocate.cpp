@@ -9,6 +9,7 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #include <unistd.h>
+#include "cpu/line.h"
 #endif
 
 namespace mlx_pooling::cpu {
@@ -34,14 +35,13 @@ void use_huge_pages(
 } // namespace
 
 void allocate(mlx::core::array& output) {
-  constexpr uintptr_t kAlignment = 64;
-  auto data = mlx::core::allocator::malloc(output.nbytes() + kAlignment - 1);
+  auto data = mlx::core::allocator::malloc(output.nbytes() + kLineBytes - 1);
   if (data.buffer().ptr() == nullptr) {
     throw std::bad_alloc();
   }
   auto* begin = static_cast<char*>(data.buffer().raw_ptr());
   use_huge_pages(begin, output.nbytes());
-  auto skipped = -reinterpret_cast<uintptr_t>(begin) % kAlignment;
+  auto skipped = -reinterpret_cast<uintptr_t>(begin) % kLineBytes;
   output.set_data(std::move(data));
   output.copy_shared_buffer(
       output, output.strides(), output.flags(), output.data_size(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -45,7 +46,12 @@ class AlongRows {
     walk.for_each_row([&](int64_t spatial, int64_t tap) MLX_POOLING_LAMBDA {
       row.at = (walk.plane() + spatial) * channels_;
       row.tap = tap;
-      join_row(row, walk.columns() * channels_, is_first, cells, watch);
+      auto count = walk.columns() * channels_;
+      if (count > kPart) {
+        count = join_parts(row, count, is_first, cells, watch);
+        is_first = false;
+      }
+      join_row(row, count, is_first, cells, watch);
       is_first = false;
     });
     if (Op::kWatched && watch.saw_nan()) {
@@ -65,6 +71,7 @@ class AlongRows {
   // Of vectors, that do not wait for each other. Taps would have to tell which
   // of them came first.
   static constexpr int kChains = kTaps ? 1 : P == 1 ? 4 : 2;
+  static constexpr int64_t kPart = kLongestChain * kChains * P * kLanes;
   using Watch = NanWatch<Value, kLanes, kChains * P>;
   using Position = OffsetLane<Value, uint32_t>;
 
@@ -73,6 +80,21 @@ class AlongRows {
     int64_t at; // of its first element
     int64_t tap;
   };
+
+  // Parts of a long row, which leave one behind.
+  [[gnu::cold, gnu::noinline]] int64_t join_parts(
+      Row& row,
+      int64_t count,
+      bool is_first,
+      std::array<Cell, P>& cells,
+      Watch& watch) const {
+    for (; count > kPart; count -= kPart, is_first = false) {
+      join_row(row, kPart, is_first, cells, watch);
+      row.at += kPart;
+      row.tap += kPart / channels_;
+    }
+    return count;
+  }
 
   // Whole chains first, then whole vectors.
   MLX_POOLING_INLINE void join_row(

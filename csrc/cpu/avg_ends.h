@@ -25,16 +25,17 @@ class AvgEnds {
 
   explicit AvgEnds(const AvgTask& task)
       : average_(task),
-        divisor_(task.divisor),
+        divisors_(task.divisors),
         x_(static_cast<const T*>(task.from)),
         y_(static_cast<T*>(task.to)),
         channels_(task.channels),
-        reads_by_position_(task.adjoint && !task.divisor.is_uniform),
-        writes_by_position_(!task.adjoint && !task.divisor.is_uniform),
+        reads_by_position_(task.adjoint && !task.divisors.is_uniform),
+        writes_by_position_(!task.adjoint && !task.divisors.is_uniform),
         around_caches_(task.around_caches),
         divisor_of_all_(
             reads_by_position() ? Divisor{1}
-                                : divisor_at<Divisor>(task.divisor, 0, 0, 0)) {}
+                                : divisor_at<Divisor>(task.divisors, 0, 0, 0)) {
+  }
 
   // Constant where they can be: no integers are divided by each other.
   MLX_POOLING_INLINE bool reads_by_position() const {
@@ -75,7 +76,7 @@ class AvgEnds {
   }
 
   MLX_POOLING_INLINE Value reading(const LinkedRow& row, int64_t w) const {
-    return reads_by_position() ? divisor_at<Value>(divisor_, row.d, row.h, w)
+    return reads_by_position() ? divisor_at<Value>(divisors_, row.d, row.h, w)
                                : Value{1};
   }
 
@@ -94,7 +95,7 @@ class AvgEnds {
   }
 
   MLX_POOLING_INLINE Divisor writing(int64_t d, int64_t h, int64_t w) const {
-    return writes_by_position() ? divisor_at<Divisor>(divisor_, d, h, w)
+    return writes_by_position() ? divisor_at<Divisor>(divisors_, d, h, w)
                                 : divisor_of_all_;
   }
 
@@ -127,11 +128,11 @@ class AvgEnds {
 
  private:
   Range alike(bool by_position) const {
-    return by_position ? divisor_.factors[2].repeating() : kWholeRow;
+    return by_position ? divisors_.factors[2].repeating() : kWholeRow;
   }
 
   Average<T> average_;
-  const cpu::Divisor& divisor_;
+  const Divisors& divisors_;
   const T* x_;
   T* y_;
   int64_t channels_;

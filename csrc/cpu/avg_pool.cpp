@@ -19,7 +19,7 @@ class AverageOf : public AtWindow<const T> {
   explicit AverageOf(const AvgTask& task)
       : AtWindow<const T>(static_cast<const T*>(task.from), task.channels),
         average_(task),
-        divisors_(task.divisor),
+        divisors_(task.divisors),
         ahead_(rows_ahead_bytes<T>(task)),
         y_(static_cast<T*>(task.to)) {}
 
@@ -30,28 +30,10 @@ class AverageOf : public AtWindow<const T> {
 
   template <int U, typename Taps>
   MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
-    auto* x = this->plane_ + c;
-    auto* y = y_ + this->own_ + c;
-    // Of a sum for each row: one long chain would lose precision.
-    Vec<Lane, L> total[U] = {};
-    Vec<Lane, L> of_row[U] = {};
-    taps.for_each(
-        this->channels_,
-        [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-          for (int u = 0; u < U; ++u) {
-            auto* from = x + at + u * L;
-            fetch_ahead<L>(from, ahead_);
-            of_row[u] += average_.template terms<L>(load<L>(from));
-          }
-        },
-        [&]() MLX_POOLING_LAMBDA {
-          for (int u = 0; u < U; ++u) {
-            total[u] += of_row[u];
-            of_row[u] = Vec<Lane, L>{};
-          }
-        });
-    for (int u = 0; u < U; ++u) {
-      store<L>(y + u * L, average_.template result<L>(total[u], divisor_));
+    if (taps.columns() > kLongestChain) {
+      visit_long<U>(taps, c);
+    } else {
+      sum_up<U, false>(taps, c);
     }
     return {};
   }
@@ -59,8 +41,39 @@ class AverageOf : public AtWindow<const T> {
  private:
   using Divisor = typename Average<T>::Divisor;
 
+  template <int U, typename Taps>
+  [[gnu::noinline]] void visit_long(const Taps& taps, int64_t c) const {
+    sum_up<U, true>(taps, c);
+  }
+
+  template <int U, bool kInChains, typename Taps>
+  MLX_POOLING_INLINE void sum_up(const Taps& taps, int64_t c) const {
+    auto* x = this->plane_ + c;
+    auto* y = y_ + this->own_ + c;
+    Vec<Lane, L> total[U] = {};
+    Vec<Lane, L> of_chain[U] = {};
+    taps.template for_each<kInChains>(
+        this->channels_,
+        [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+          for (int u = 0; u < U; ++u) {
+            auto* from = x + at + u * L;
+            fetch_ahead<L>(from, ahead_);
+            of_chain[u] += average_.template terms<L>(load<L>(from));
+          }
+        },
+        [&]() MLX_POOLING_LAMBDA {
+          for (int u = 0; u < U; ++u) {
+            total[u] += of_chain[u];
+            of_chain[u] = Vec<Lane, L>{};
+          }
+        });
+    for (int u = 0; u < U; ++u) {
+      store<L>(y + u * L, average_.template result<L>(total[u], divisor_));
+    }
+  }
+
   Average<T> average_;
-  const cpu::Divisor& divisors_;
+  const Divisors& divisors_;
   uintptr_t ahead_;
   T* y_;
   Divisor divisor_{}; // the same for windows that are alike

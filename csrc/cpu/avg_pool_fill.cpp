@@ -83,7 +83,7 @@ class Fill {
           Vec<A, L> total{};
           walk.for_each([&](Linked window) MLX_POOLING_LAMBDA {
             total += load<L>(dy + window.spatial * task_.channels + c) /
-                divisor_at<A>(task_.divisor, window.d, window.h, window.w);
+                divisor_at<A>(task_.divisors, window.d, window.h, window.w);
           });
           store<L>(pattern_ + c, total);
         });

@@ -10,7 +10,7 @@ namespace {
 template <typename T, int L, bool IsUniform>
 void collect(const AvgTask& task, int64_t begin, int64_t end) {
   using A = Arithmetic<T>;
-  const A uniform = divisor_at<A>(task.divisor, 0, 0, 0);
+  const A uniform = divisor_at<A>(task.divisors, 0, 0, 0);
   auto channels = task.channels;
   Walk walk(task.links, begin);
   for (auto i = begin; i < end; ++i, walk.next()) {
@@ -23,7 +23,7 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
           walk.for_each([&](Linked o) MLX_POOLING_LAMBDA {
             auto* from = dy + o.spatial * channels + c;
             auto divisor =
-                IsUniform ? A{1} : divisor_at<A>(task.divisor, o.d, o.h, o.w);
+                IsUniform ? A{1} : divisor_at<A>(task.divisors, o.d, o.h, o.w);
             for (int u = 0; u < U; ++u) {
               auto share = load<L>(from + u * L);
               total[u] += IsUniform ? share : share / divisor;
@@ -45,8 +45,8 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
 void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-      task.divisor.is_uniform ? collect<T, L, true>(task, begin, end)
-                              : collect<T, L, false>(task, begin, end);
+      task.divisors.is_uniform ? collect<T, L, true>(task, begin, end)
+                               : collect<T, L, false>(task, begin, end);
     });
   });
 }

@@ -53,15 +53,15 @@ class GroupedAverages {
   // Of the windows of each group.
   Vec<Divisor, L> divisors_of(const GroupRun& run) const {
     auto& walk = run.walk;
-    if (run.part == Part::inner || task_.divisor.is_uniform) {
+    if (run.part == Part::inner || task_.divisors.is_uniform) {
       return broadcast<Divisor, L>(
-          divisor_at<Divisor>(task_.divisor, walk.d(), walk.h(), walk.w()));
+          divisor_at<Divisor>(task_.divisors, walk.d(), walk.h(), walk.w()));
     }
     const auto row = task_.links.axes[2].size();
     Divisor divisors[L] = {};
     auto* of_window = divisors;
     for (int64_t i = 0, w = walk.w(); i < run.windows; ++i) {
-      auto divisor = divisor_at<Divisor>(task_.divisor, walk.d(), walk.h(), w);
+      auto divisor = divisor_at<Divisor>(task_.divisors, walk.d(), walk.h(), w);
       of_window = std::fill_n(of_window, task_.channels, divisor);
       w = w + 1 < row ? w + 1 : 0;
     }

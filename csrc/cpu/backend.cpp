@@ -8,6 +8,7 @@
 #include "cpu/clear.h"
 #include "cpu/fold.h"
 #include "cpu/kernels.h"
+#include "cpu/line.h"
 #include "cpu/method.h"
 #include "cpu/parallel.h"
 #include "cpu/quads.h"
@@ -45,10 +46,10 @@ int64_t lane_bytes(const array& a) {
   return is_half ? sizeof(float) : element_bytes(a);
 }
 
-// Whether elements have code for windows that are alike.
-bool has_alike(const array& a) {
-  return lane_bytes(a) == sizeof(float) &&
-      mx::issubdtype(a.dtype(), mx::inexact);
+cpu::Elements elements_of(const array& a) {
+  auto lane = lane_bytes(a);
+  bool is_float = mx::issubdtype(a.dtype(), mx::inexact);
+  return {lane, element_bytes(a) < lane, lane == sizeof(float) && is_float};
 }
 
 // One a method; null for those that do not suit the operation.
@@ -70,12 +71,12 @@ bool has_stages(const cpu::MaxTask& max) {
 bool has_stages(const cpu::AvgTask& avg) {
   using Val = mx::Dtype::Val;
   bool stores_sums = avg.dtype == Val::float32 || avg.dtype == Val::float64;
-  return stores_sums && avg.divisor.is_uniform && avg.exponent == 1;
+  return stores_sums && avg.divisors.is_uniform && avg.exponent == 1;
 }
 
 void leave_for_later(cpu::MaxTask&) {}
 void leave_for_later(cpu::AvgTask& avg) {
-  avg.divisor.of_all = 1;
+  avg.divisors.of_all = 1;
 }
 
 // Planes first, then along depth, so that threads share what there is to do
@@ -142,9 +143,7 @@ template <typename T>
 void reduce(
     T& task,
     const Geometry& geometry,
-    int64_t stored,
-    int64_t lane,
-    bool has_alike,
+    const cpu::Elements& elements,
     cpu::Reduction reduction,
     int64_t bytes,
     const Reducers<T>& by) {
@@ -153,9 +152,8 @@ void reduce(
   for (auto& axis : task.links.axes) {
     outputs *= axis.size();
   }
-  auto choice = cpu::method_of_reduction(
-      task.links, channels, stored, lane, has_alike, by.side_by_side != nullptr,
-      reduction);
+  auto choice =
+      cpu::method_of_reduction(task.links, channels, elements, reduction);
   task.side_by_side = choice.side_by_side;
   switch (choice.method) {
     case cpu::Method::side_by_side:
@@ -202,10 +200,9 @@ void spread(
 // to as much of what it is computed from, if a position's channels make up
 // whole lines, since parts of one are slow.
 bool goes_around_caches(const array& from, const array& to, int64_t channels) {
-  constexpr int64_t kLine = 64;
   auto bytes = to.nbytes() + std::min(from.nbytes(), to.nbytes());
   return cpu::outgrows_caches(static_cast<int64_t>(bytes)) &&
-      channels * element_bytes(to) % kLine == 0;
+      channels * element_bytes(to) % cpu::kLineBytes == 0;
 }
 
 cpu::Task
@@ -217,9 +214,7 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       from.data<void>(),
       from.data<char>() + from.nbytes(),
       to.data<void>(),
-      goes_around_caches(from, to, geometry.channels),
-      std::nullopt,
-      {}};
+      goes_around_caches(from, to, geometry.channels)};
 }
 
 class CpuBackend : public Backend {
@@ -247,11 +242,12 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::MaxTask max{
           task(cpu::Links::windows(g), g, x, y), g.minimum, offsets_dtype,
-          offsets_data, std::nullopt};
+          offsets_data};
+      auto elements = elements_of(x);
+      elements.has_alike &= offsets_dtype == mx::uint8.val();
       auto& kernels = cpu::kernels();
       reduce(
-          max, g, element_bytes(x), lane_bytes(x),
-          has_alike(x) && offsets_dtype == mx::uint8.val(),
+          max, g, elements,
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
           x.nbytes() + y.nbytes(),
           {.walk = kernels.max_pool,
@@ -276,7 +272,7 @@ class CpuBackend : public Backend {
           auto g = cpu::folded(geometry);
           cpu::MaxTask max{
               task(cpu::Links::covers(g), g, dy, dx), g.minimum,
-              offsets.dtype().val(), offsets.data<void>(), std::nullopt};
+              offsets.dtype().val(), offsets.data<void>()};
           auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
           auto& kernels = cpu::kernels();
           auto choice = cpu::method_of_scatter(
@@ -319,8 +315,7 @@ class CpuBackend : public Backend {
       cpu::MaxTask max{
           task(
               cpu::Links::windows(geometry), geometry, values ? *values : y, y),
-          geometry.minimum, offsets.dtype().val(), offsets.data<void>(),
-          std::nullopt};
+          geometry.minimum, offsets.dtype().val(), offsets.data<void>()};
       auto& kernels = cpu::kernels();
       run(max, geometry.outputs(), offsets.nbytes() + 2 * y.nbytes(),
           values ? kernels.max_pool_gather : kernels.max_pool_indices);
@@ -363,15 +358,17 @@ class CpuBackend : public Backend {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
           task(cpu::Links::windows(g), g, x, y),
-          cpu::Divisor(g, averaging.exponent > 1), false, averaging.zero_point,
+          cpu::Divisors(g, averaging.exponent > 1), false, averaging.zero_point,
           averaging.exponent};
-      // Elements of 8 bits are summed as others of 32 are.
-      auto lane = std::max<int64_t>(lane_bytes(x), sizeof(int32_t));
+      auto elements = elements_of(x);
+      elements.has_alike &= averaging.exponent == 1;
+      if (elements.bytes == 1) { // summed as others of 32 bits are
+        elements.bytes = sizeof(int32_t);
+        elements.is_widened = true;
+      }
       auto& kernels = cpu::kernels();
       reduce(
-          avg, g, element_bytes(x), lane,
-          has_alike(x) && averaging.exponent == 1, cpu::Reduction::sum,
-          x.nbytes() + y.nbytes(),
+          avg, g, elements, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
           {.walk = kernels.avg_pool,
            .side_by_side = kernels.avg_side_by_side,
            .along_rows = kernels.avg_along_rows,
@@ -390,15 +387,17 @@ class CpuBackend : public Backend {
     submit(stream, [=, dy = held(dy), dx = held(dx)]() mutable {
       auto g = cpu::folded(geometry);
       cpu::AvgTask avg{
-          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisor(g, false), true,
-          0, 1};
+          task(cpu::Links::covers(g), g, dy, dx), cpu::Divisors(g, false),
+          true};
       auto& kernels = cpu::kernels();
       auto bytes = dy.nbytes() + dx.nbytes();
-      auto lane = lane_bytes(dy);
-      auto reduction = avg.divisor.is_uniform
+      auto elements = elements_of(dy);
+      elements.has_alike = false;
+      auto reduction = avg.divisors.is_uniform
           ? cpu::Reduction::gradient
           : cpu::Reduction::divided_gradient;
-      auto choice = cpu::method_of_spreading(avg.links, g, lane, reduction);
+      auto choice =
+          cpu::method_of_spreading(avg.links, g, elements.bytes, reduction);
       if (choice && choice->method == cpu::Method::fill) {
         return run(avg, g.inputs(), bytes, kernels.avg_pool_fill);
       }
@@ -408,11 +407,9 @@ class CpuBackend : public Backend {
             kernels.avg_spread_side_by_side);
       }
       reduce(
-          avg, g, element_bytes(dy), lane, false, reduction, bytes,
+          avg, g, elements, reduction, bytes,
           {.walk = kernels.avg_pool_grad,
-           // Which divides at last, all by the same.
-           .side_by_side =
-               avg.divisor.is_uniform ? kernels.avg_side_by_side : nullptr,
+           .side_by_side = kernels.avg_side_by_side,
            .along_rows = nullptr,
            .column_by_column = kernels.avg_column_by_column,
            .quads_by_column = nullptr,

@@ -8,21 +8,21 @@
 #include <emmintrin.h>
 #endif
 
+#include "cpu/line.h"
 #include "cpu/parallel.h"
 
 namespace mlx_pooling::cpu {
 
 namespace {
 
-constexpr int64_t kLine = 64;
 // Gaps of fewer bytes are cleared with all that lies between them.
 constexpr int64_t kShortGap = 256;
 
 // Whole lines, where there is an instruction for it.
 void clear_around_caches(char* begin, char* end) {
 #if defined(__SSE2__)
-  for (; end - begin >= kLine; begin += kLine) {
-    for (int64_t i = 0; i < kLine; i += sizeof(__m128i)) {
+  for (; end - begin >= kLineBytes; begin += kLineBytes) {
+    for (int64_t i = 0; i < kLineBytes; i += sizeof(__m128i)) {
       _mm_stream_si128(
           reinterpret_cast<__m128i*>(begin + i), _mm_setzero_si128());
     }
@@ -106,15 +106,16 @@ class Unlinked {
 } // namespace
 
 void clear(void* to, int64_t bytes, bool around_caches) {
-  parallel_for(ceil_div(bytes, kLine), bytes, [=](int64_t begin, int64_t end) {
-    auto* first = static_cast<char*>(to) + begin * kLine;
-    auto* last = static_cast<char*>(to) + std::min(end * kLine, bytes);
-    if (around_caches) {
-      clear_around_caches(first, last);
-    } else {
-      std::memset(first, 0, last - first);
-    }
-  });
+  parallel_for(
+      ceil_div(bytes, kLineBytes), bytes, [=](int64_t begin, int64_t end) {
+        auto* first = static_cast<char*>(to) + begin * kLineBytes;
+        auto* last = static_cast<char*>(to) + std::min(end * kLineBytes, bytes);
+        if (around_caches) {
+          clear_around_caches(first, last);
+        } else {
+          std::memset(first, 0, last - first);
+        }
+      });
 }
 
 void clear_unlinked(
@@ -136,7 +137,7 @@ void clear_unlinked(
   auto bytes = batch * cleared * position_bytes;
   parallel_for(batch * rows, bytes, [&](int64_t begin, int64_t end) {
     for (auto row = begin; row < end; ++row) {
-      auto clear = [&](Range range) {
+      auto clear_columns = [&](Range range) {
         auto first = row * width.size() + range.begin;
         std::memset(
             static_cast<char*>(to) + first * position_bytes, 0,
@@ -145,9 +146,9 @@ void clear_unlinked(
       auto h = row % height.size();
       auto d = row / height.size() % depth.size();
       if (depth.of[d].count == 0 || height.of[h].count == 0) {
-        clear({0, width.size()});
+        clear_columns({0, width.size()});
       } else {
-        columns.for_each(clear);
+        columns.for_each(clear_columns);
       }
     }
   });

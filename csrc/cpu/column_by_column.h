@@ -32,12 +32,14 @@ void with_columns(int64_t kernel, Visit visit) {
 // common is still there.
 template <typename Visit>
 void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
-  constexpr int64_t kCached = 64 * 1024;
+  constexpr int64_t kCachedElements = 64 * 1024;
   auto& [depth, height, width] = task.links.axes;
-  auto rows = kCached / (width.other_size * task.channels) / depth.kernel;
+  auto rows =
+      kCachedElements / (width.other_size * task.channels) / depth.kernel;
   auto band = std::clamp<int64_t>(rows - height.kernel + 1, 1, height.size());
   // What parts of a row have in common is visited twice.
-  auto most = std::max(ceil_div(kCached, task.channels), 8 * width.kernel);
+  auto most =
+      std::max(ceil_div(kCachedElements, task.channels), 8 * width.kernel);
   auto in_bands = [&](int64_t row) {
     auto plane = depth.size() * height.size();
     auto first = row % plane / (band * depth.size()) * band;

@@ -57,11 +57,11 @@ class ColumnRing {
 // The last may overlap the one before.
 template <typename Op, typename Visit>
 void for_each_ringed_block(int64_t channels, int64_t elements, Visit visit) {
-  constexpr int64_t kCached = 20 * 1024; // bytes
-  constexpr int64_t kLine = 64;          // channels, of any type
-  auto lines = ceil_div(channels, kLine);
-  auto blocks = ceil_div(channels * elements * Op::kCellBytes, kCached);
-  auto size = std::min(channels, ceil_div(lines, blocks) * kLine);
+  constexpr int64_t kRingBytes = 20 * 1024;
+  constexpr int64_t kLineChannels = 64; // of any type
+  auto lines = ceil_div(channels, kLineChannels);
+  auto blocks = ceil_div(channels * elements * Op::kCellBytes, kRingBytes);
+  auto size = std::min(channels, ceil_div(lines, blocks) * kLineChannels);
   for (int64_t c = 0; c < channels; c += size) {
     auto end = std::min(c + size, channels);
     visit(Range{end - size, end});

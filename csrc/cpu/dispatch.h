@@ -30,26 +30,14 @@ void with_float_type(Val dtype, Visit visit) {
   }
 }
 
-// The types that windows are summed in.
-template <typename Visit>
-void with_summed_type(Val dtype, Visit visit) {
-  switch (dtype) {
-    case Val::int32:
-      return visit(int32_t{});
-    case Val::int64:
-      return visit(int64_t{});
-    default:
-      return with_float_type(dtype, visit);
-  }
-}
-
 template <int N, typename Visit>
 void with_power_type(Val dtype, Visit visit) {
   return dtype == Val::float64 ? visit(Power<double, N>{})
                                : visit(Power<float, N>{});
 }
 
-// The types that averages are of, or norms of an exponent other than 1.
+// The types that averages are of, or exact sums, or norms of an exponent other
+// than 1.
 template <typename Visit>
 void with_averaged_type(Val dtype, int exponent, Visit visit) {
   switch (exponent) {
@@ -65,8 +53,12 @@ void with_averaged_type(Val dtype, int exponent, Visit visit) {
       return visit(Quantized<int8_t>{});
     case Val::uint8:
       return visit(Quantized<uint8_t>{});
+    case Val::int32:
+      return visit(int32_t{});
+    case Val::int64:
+      return visit(int64_t{});
     default:
-      return with_summed_type(dtype, visit);
+      return with_float_type(dtype, visit);
   }
 }
 

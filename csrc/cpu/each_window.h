@@ -75,15 +75,19 @@ class AlikeTaps {
     return rows_[0].tap;
   }
 
-  template <typename Visit, typename EndRow = NoEnd>
-  MLX_POOLING_INLINE void
-  for_each(int64_t, Visit visit, EndRow end_row = {}) const {
+  static constexpr int64_t columns() {
+    return K;
+  }
+
+  // They have none but short rows.
+  template <bool kInChains = false, typename Visit, typename End = NoEnd>
+  MLX_POOLING_INLINE void for_each(int64_t, Visit visit, End end = {}) const {
     const int rows = R > 0 ? R : count_;
     for (int r = 0; r < rows; ++r) {
       for (int k = 0; k < K; ++k) {
         visit(rows_[r].at + k * next_column_, rows_[r].tap + k);
       }
-      end_row();
+      end();
     }
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "cpu/block_parts.h"
 #include "cpu/links.h"
 #include "cpu/pass.h"
 
@@ -169,15 +170,7 @@ class ItemPass {
   }
 
   void join(Cells a, const Cells* b, Cells to) const {
-    const Cells after = b ? *b : a;
-    for (int64_t j = 0; j < item_; j += kLanes) {
-      auto cell = Op::template read<kLanes>(a + j);
-      if (b) {
-        cell = Op::template joined<kLanes>(
-            cell, Op::template read<kLanes>(after + j));
-      }
-      Op::template write<kLanes>(to + j, cell);
-    }
+    join_cells<Op>(a, b, 0, item_, to);
   }
 
   const AxisLinks& links_;

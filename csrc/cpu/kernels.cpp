@@ -37,7 +37,7 @@ std::vector<double> window_sizes(const Axis& adaptive) {
 
 } // namespace
 
-Divisor::Divisor(const Geometry& geometry, bool of_whole_windows)
+Divisors::Divisors(const Geometry& geometry, bool of_whole_windows)
     : is_uniform(true), of_all(1) {
   for (int axis = 0; axis < kMaxSpatialAxes; ++axis) {
     is_uniform = is_uniform && divides_alike(geometry, axis);

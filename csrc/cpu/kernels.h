@@ -15,8 +15,8 @@ namespace mlx_pooling::cpu {
 
 // What averages are divided by; `of_whole_windows`: what scales their sums up
 // to those of whole windows.
-struct Divisor {
-  Divisor(const Geometry& geometry, bool of_whole_windows);
+struct Divisors {
+  Divisors(const Geometry& geometry, bool of_whole_windows);
 
   bool is_uniform; // the same for every output
   double of_all;   // if so
@@ -39,23 +39,23 @@ struct Task {
   const void* from;
   const void* from_end; // no vector is read from beyond
   void* to;
-  bool around_caches;           // whether to store around them what goes there
-  std::optional<Tiling> tiling; // of kernels that work by units
-  SideBySide side_by_side;      // of kernels named so
+  bool around_caches; // whether to store around them what goes there
+  std::optional<Tiling> tiling = {}; // of kernels that work by units
+  SideBySide side_by_side = {};      // of kernels named so
 };
 
 struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
   void* offsets; // maxima write them, unless null; what follows reads them
-  std::optional<Winners> winners; // of max_pool_winners
+  std::optional<Winners> winners = {}; // of max_pool_winners
 };
 
 struct AvgTask : Task {
-  Divisor divisor;
-  bool adjoint;       // divide what comes from a window, not what goes to it
-  int32_t zero_point; // of elements of 8 bits, which are quantized
-  int exponent;       // other than 1, of float32 or float64: of a norm
+  Divisors divisors;
+  bool adjoint; // divide what comes from a window, not what goes to it
+  int32_t zero_point = 0; // of elements of 8 bits, which are quantized
+  int exponent = 1;       // other than 1, of float32 or float64: of a norm
 };
 
 // A kernel goes through positions [begin, end), or units [begin, end) of the

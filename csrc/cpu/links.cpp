@@ -1,6 +1,7 @@
 #include "cpu/links.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cpu/adaptive.h"
 
@@ -17,8 +18,7 @@ Range evenly_covered(const Axis& axis) {
   if (axis.adaptive) {
     return {0, 0};
   }
-  auto reach = axis.dilation * (axis.kernel - 1);
-  auto begin = std::clamp<int64_t>(reach - axis.pad_lo, 0, axis.in);
+  auto begin = std::clamp<int64_t>(axis.span() - 1 - axis.pad_lo, 0, axis.in);
   auto end = std::min(axis.out * axis.stride - axis.pad_lo, axis.in);
   return {begin, std::max(begin, end)};
 }
@@ -35,7 +35,7 @@ std::vector<LinkRun> cover_runs(const Axis& axis, LinkOf link_of) {
   std::vector<int64_t> borders{0};
   for (int64_t o = 0; o < axis.out; ++o) {
     auto taps = axis.taps(o);
-    for (auto tap : {taps.first, taps.last}) {
+    for (auto tap : {taps.begin, taps.end}) {
       borders.push_back(axis.start(o) + tap);
     }
   }
@@ -48,14 +48,6 @@ std::vector<LinkRun> cover_runs(const Axis& axis, LinkOf link_of) {
     }
   }
   return runs;
-}
-
-// How many blocks make up so many positions, if there are any that do and each
-// is at most one longer or shorter than windows of `length`; else 0. Inside of
-// a longer one there would be windows, and over a shorter one some would reach.
-int64_t even_blocks(int64_t positions, int64_t length) {
-  auto count = ceil_div(positions, length + 1);
-  return count * (length - 1) <= positions ? count : 0;
 }
 
 // Facts about blocks. `shortest` is the count of the shortest window that no
@@ -129,29 +121,49 @@ void link_adaptively(AxisLinks& links, int64_t size, int64_t tap_step) {
 // Whether rows may be padded as far as windows reach: not for windows much
 // longer than the row, or far beyond it.
 bool may_pad(const Axis& axis) {
-  auto span = axis.dilation * (axis.kernel - 1);
   auto most = axis.in + axis.out;
-  return !axis.adaptive && span <= most &&
+  return !axis.adaptive && axis.span() <= most &&
       (axis.out - 1) * axis.stride <= 2 * most;
 }
 
+// The windows that contain input position i, `step` apart. Of adaptive ones,
+// the tap counts from where each of them starts.
+Link cover(const Axis& axis, int64_t i, int64_t step) {
+  auto& [in, out, kernel, stride, dilation, pad_lo, pad_hi, adaptive] = axis;
+  if (adaptive) {
+    auto first = i * out / in;
+    return {first, ceil_div((i + 1) * out, in) - first, i};
+  }
+  auto reach = i + pad_lo; // o * stride + tap * dilation == reach
+  auto lowest = reach + 1 - axis.span();
+  auto first = lowest > 0 ? ceil_div(lowest, stride) : 0;
+  auto last = std::min(out - 1, reach / stride);
+  auto end_of_residues = std::min(last + 1, first + step);
+  while (first < end_of_residues && (reach - first * stride) % dilation != 0) {
+    ++first;
+  }
+  if (first >= end_of_residues) {
+    return {0, 0, 0};
+  }
+  auto count = (last - first) / step + 1;
+  return {first, count, (reach - first * stride) / dilation};
+}
+
 AxisLinks cover_links(const Axis& axis) {
+  auto divisor = std::gcd(axis.stride, axis.dilation);
   AxisLinks links{
       .other_size = axis.out,
-      .step = axis.cover_step(),
-      .tap_step = -axis.cover_tap_step(),
+      .step = axis.dilation / divisor,
+      .tap_step = -axis.stride / divisor,
       .kernel = axis.kernel};
   if (may_pad(axis)) {
-    auto origin = axis.pad_lo - axis.dilation * (axis.kernel - 1);
+    auto origin = axis.pad_lo + 1 - axis.span();
     links.dense = {origin, axis.dilation, 1, axis.stride};
   }
   if (axis.dilation == 1 && !axis.adaptive) {
     links.spacing = {-axis.pad_lo, axis.stride};
   }
-  auto link_of = [&](int64_t i) -> Link {
-    auto covers = axis.covers(i);
-    return {covers.first, covers.count, axis.adaptive ? i : covers.tap};
-  };
+  auto link_of = [&](int64_t i) { return cover(axis, i, links.step); };
   if (axis.adaptive) {
     auto add = [&](int64_t, int64_t start, int64_t) {
       links.starts.push_back(start);
@@ -171,31 +183,7 @@ AxisLinks cover_links(const Axis& axis) {
   return links;
 }
 
-// Those from the first to the last that is linked to anything.
-Range trimmed(const AxisLinks& links, Range of) {
-  auto is_empty = [&](int64_t i) { return links.of[i].count == 0; };
-  while (of.size() > 0 && is_empty(of.begin)) {
-    ++of.begin;
-  }
-  while (of.size() > 0 && is_empty(of.end - 1)) {
-    --of.end;
-  }
-  return of;
-}
-
 } // namespace
-
-// Where the last window begins, a block does, if it can: that has no rests.
-Blocks::Blocks(
-    int64_t size, int64_t length, int64_t first_end, int64_t last_begin)
-    : size_(size), first_end_(first_end) {
-  auto between = std::max<int64_t>(0, last_begin - first_end);
-  auto count = even_blocks(between, length);
-  bool is_even = count > 0 || between == 0;
-  even_end_ = is_even ? first_end + between : size;
-  length_ = count > 0 ? between / count : length;
-  longer_ = count > 0 ? between % count : 0;
-}
 
 int64_t LinkTable::end_of_run(int64_t i) const {
   if (!has_runs()) {
@@ -232,11 +220,22 @@ AxisLinks window_links(const Axis& axis) {
   auto link_of = [&](int64_t o) -> Link {
     auto taps = axis.taps(o);
     return {
-        axis.start(o) + taps.first * axis.dilation, taps.size(), taps.first};
+        axis.start(o) + taps.begin * axis.dilation, taps.size(), taps.begin};
   };
   links.of = LinkTable(axis.out, axis.uncut(), 1, axis.stride, link_of);
   survey(links);
   return links;
+}
+
+Range trimmed(const AxisLinks& links, Range of) {
+  auto is_empty = [&](int64_t i) { return links.of[i].count == 0; };
+  while (of.size() > 0 && is_empty(of.begin)) {
+    ++of.begin;
+  }
+  while (of.size() > 0 && is_empty(of.end - 1)) {
+    --of.end;
+  }
+  return of;
 }
 
 Range linked(const AxisLinks& links, Range of) {
@@ -253,15 +252,6 @@ Range linked(const AxisLinks& links, Range of) {
     }
   }
   return range;
-}
-
-BlockParts::BlockParts(const AxisLinks& links, Range of) {
-  of = trimmed(links, of);
-  bool is_empty = of.size() == 0;
-  first_begin_ = is_empty ? 0 : links.of[of.begin].first;
-  first_end_ = is_empty ? links.other_size : links.last(of.begin);
-  last_begin_ = is_empty ? 0 : links.of[of.end - 1].first;
-  last_end_ = is_empty ? 0 : links.last(of.end - 1);
 }
 
 Links Links::windows(const Geometry& g) {

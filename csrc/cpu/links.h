@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/blocks.h"
 #include "cpu/inline.h"
 #include "cpu/periodic.h"
 #include "geometry.h"
@@ -115,46 +116,6 @@ struct Dense {
   }
 };
 
-// Blocks of an axis that large windows are put together from. The first ends
-// where the first window does, and the others are so short that a window inside
-// of one begins or ends with it: every window is a rest of the block that it
-// begins in or a prefix of the one that it ends in, or both and what lies
-// between.
-class Blocks {
- public:
-  Blocks() = default;
-
-  // Of `size` positions and windows of `length`, the first of which ends before
-  // `first_end`, while the last begins at `last_begin`.
-  Blocks(int64_t size, int64_t length, int64_t first_end, int64_t last_begin);
-
-  MLX_POOLING_INLINE Range at(int64_t i) const {
-    if (i < first_end_) {
-      return {0, first_end_};
-    }
-    if (i >= even_end_) {
-      return {even_end_, size_};
-    }
-    auto after = i - first_end_;
-    auto n = after < longer_ * (length_ + 1) ? after / (length_ + 1)
-                                             : (after - longer_) / length_;
-    auto begin = first_end_ + n * length_ + std::min(n, longer_);
-    auto end = begin + length_ + (n < longer_ ? 1 : 0);
-    return {begin, std::min(end, size_)};
-  }
-
-  int64_t longest() const {
-    return std::max(first_end_, length_ + (longer_ > 0 ? 1 : 0));
-  }
-
- private:
-  int64_t size_ = 0;
-  int64_t first_end_ = 0;
-  int64_t even_end_ = 0; // of blocks of `length_` or one more
-  int64_t length_ = 0;
-  int64_t longer_ = 0; // so many come first
-};
-
 // The links of every position of one axis, so that kernels divide nothing.
 struct AxisLinks {
   LinkTable of = {};
@@ -229,31 +190,8 @@ struct AxisLinks {
 // position on the other side.
 Range linked(const AxisLinks& links, Range of);
 
-// Which parts of blocks the windows of some positions are made of.
-class BlockParts {
- public:
-  BlockParts(const AxisLinks& links, Range of);
-
-  // Whether some windows end in the block and begin with it or before. They all
-  // reach its end if it is the first: that is a rest.
-  MLX_POOLING_INLINE bool has_prefixes(Range block) const {
-    return block.begin > 0 && first_begin_ <= block.begin &&
-        first_end_ < block.end;
-  }
-
-  // Whether some begin in the block, or go on behind it.
-  MLX_POOLING_INLINE bool has_rests(Range block) const {
-    return block.begin == 0 || last_begin_ > block.begin ||
-        last_end_ >= block.end;
-  }
-
- private:
-  // Positions that the first and the last window begin and end with.
-  int64_t first_begin_;
-  int64_t first_end_;
-  int64_t last_begin_;
-  int64_t last_end_;
-};
+// Those from the first to the last that is linked to anything.
+Range trimmed(const AxisLinks& links, Range of);
 
 AxisLinks window_links(const Axis& axis);
 

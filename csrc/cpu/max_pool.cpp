@@ -6,6 +6,7 @@
 #include "cpu/flips.h"
 #include "cpu/kernels.h"
 #include "cpu/nan_watch.h"
+#include "cpu/reduce.h"
 #include "cpu/rows_ahead.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -18,11 +19,10 @@ template <typename T, typename Tap, int L, bool kByteOffsets = true>
 class Maximum : public AtWindow<const T> {
  private:
   using A = Arithmetic<T>;
-  static constexpr bool kTaps = !std::is_void_v<Tap>;
-  using TapLane = std::conditional_t<kTaps, Tap, uint8_t>;
+  using Cells = Max<A, Tap, Rule::fast>;
 
  public:
-  using Lane = OffsetLane<A, TapLane>;
+  using Lane = OffsetLane<A, typename Cells::Tap>;
   static constexpr int kLanes = L;
   static constexpr bool kHasAlike = has_alike<T, L> && kByteOffsets;
 
@@ -53,46 +53,40 @@ class Maximum : public AtWindow<const T> {
   template <int U, Rule kRule, typename Taps>
   MLX_POOLING_INLINE NanWatch<A, L, U>
   reduce(const Taps& taps, int64_t c) const {
+    using Op = Max<A, Tap, kRule>;
     auto* x = this->plane_ + c;
     // An all -inf window keeps its first valid tap; one without valid taps
     // has the top value.
-    auto initial = taps.none() ? TapLane(~TapLane{0}) : TapLane(taps.first());
-    Vec<A, L> best[U];
-    Vec<TapLane, L> best_tap[U];
-    for (int u = 0; u < U; ++u) {
-      best[u] = broadcast<A, L>(lowest<A>());
-      best_tap[u] = broadcast<TapLane, L>(initial);
+    auto initial = taps.none() ? -1 : taps.first();
+    typename Op::template Cell<L> best[U];
+    for (auto& cell : best) {
+      cell = Op::template moved<L>(Op::template nothing<L>(), initial);
     }
     NanWatch<A, L, U> watch;
     taps.for_each(
         this->channels_, [&](int64_t at, int64_t tap) MLX_POOLING_LAMBDA {
-          auto tap_here = broadcast<TapLane, L>(TapLane(tap));
           for (int u = 0; u < U; ++u) {
             auto* from = x + at + u * L;
             fetch_ahead<L>(from, ahead_);
             auto v = in_register(flipped(load<L>(from), flip_));
-            if constexpr (kRule == Rule::exact) {
-              auto better = replaces<kRule>(v, best[u]);
-              best_tap[u] = chosen<L>(
-                  resize_mask<TapLane, L>(better), tap_here, best_tap[u]);
-              best[u] = chosen<L>(better, v, best[u]);
-            } else {
-              best_tap[u] = chosen_where_larger<TapLane, L>(
-                  v, best[u], tap_here, best_tap[u]);
-              best[u] = larger<A, L>(v, best[u]);
+            auto cell = Op::template moved<L>(Op::template of<L>(v), tap);
+            best[u] = Op::template joined<L>(best[u], cell);
+            if constexpr (kRule == Rule::fast) {
               watch.see(v, u);
             }
           }
         });
     for (int u = 0; u < U; ++u) {
       auto to = this->own_ + c + u * L;
-      store_exact<L>(y_ + to, flipped(best[u], flip_));
-      if constexpr (kTaps) {
-        store_taps(to, best_tap[u]);
+      store_exact<L>(y_ + to, flipped(best[u].value, flip_));
+      if constexpr (Op::kTaps) {
+        store_taps(to, best[u].tap);
       }
     }
     return watch;
   }
+
+  using TapLane = typename Cells::Tap;
 
   MLX_POOLING_INLINE void store_taps(int64_t to, Vec<TapLane, L> taps) const {
     with_offset_type(

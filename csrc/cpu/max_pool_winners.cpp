@@ -215,8 +215,8 @@ class HandOut {
   // The same channels of a later window.
   template <typename V>
   MLX_POOLING_INLINE void fetch(const V* values) const {
-    for (int64_t c = 0; c < channels_.size(); c += 64 / sizeof(V)) {
-      fetch_ahead<64>(values + c, soon_ * sizeof(V));
+    for (int64_t c = 0; c < channels_.size(); c += kLineBytes / sizeof(V)) {
+      fetch_ahead<kLineBytes>(values + c, soon_ * sizeof(V));
     }
   }
 

@@ -145,7 +145,8 @@ class MaxQuads {
     for (auto i = quad.width.begin; i < quad.width.end; ++i) {
       next();
       for_each_vector([&](Vectors<1>, int64_t c) MLX_POOLING_LAMBDA {
-        if (c * sizeof(T) % 64 == 0) { // a line that vectors share, once
+        if (c * sizeof(T) % kLineBytes ==
+            0) { // a line that vectors share, once
           next_rows.fetch<kLanes * sizeof(T)>(asked + c);
         }
         unrolled<kWindows>([&]<int N>() MLX_POOLING_LAMBDA {

@@ -49,7 +49,7 @@ struct RowsInLine {
 constexpr uintptr_t kElementsAhead = 512;
 
 // Larger than any tap that is looked for.
-constexpr uint8_t kNoTap = 255;
+constexpr uint8_t kNotLookedFor = 255;
 
 // Each input adds up the cotangents of the windows it won, axis by axis: those
 // windows in line along an axis that find their winner in the same slice of the
@@ -222,7 +222,7 @@ class CollectAxisByAxis {
         auto at = std::min(j, row_ - kBlock);
         BlockSums<T, kVectors> sums[N];
         BlockBytes found[N];
-        std::fill_n(found, N, broadcast<uint8_t, kBlock>(kNoTap));
+        std::fill_n(found, N, broadcast<uint8_t, kBlock>(kNotLookedFor));
         auto add = [&](int64_t r, int first_n, int end_n) MLX_POOLING_LAMBDA {
           auto* cotangents = from[r].cotangents + at;
           fetch_lines_ahead<kBlock * sizeof(From)>(

@@ -43,16 +43,17 @@ inline bool is_gradient(Reduction reduction) {
       reduction == Reduction::divided_gradient;
 }
 
-// `stored` and `lane` are the sizes in bytes of a value as it is stored and
-// computed. Some have code for windows that are alike (see each_window.h), and
-// some for those side by side.
+// What is computed with.
+struct Elements {
+  int64_t bytes;   // of one as it is computed
+  bool is_widened; // from fewer, as it is stored
+  bool has_alike;  // whether there is code for windows that are alike
+};
+
 Choice method_of_reduction(
     const Links& links,
     int64_t channels,
-    int64_t stored,
-    int64_t lane,
-    bool has_alike,
-    bool has_side_by_side,
+    const Elements& elements,
     Reduction reduction);
 
 // How to make a gradient where no two windows share an input, if that helps.

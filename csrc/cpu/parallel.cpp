@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cpu/dispatch.h"
+#include "cpu/line.h"
 #include "cpu/links.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -12,7 +13,7 @@ inline constexpr Range kWholeRow{0, std::numeric_limits<int64_t>::max()};
 // Whether these channels, of so many bytes each, are whole cache lines: others
 // are stored in two parts.
 MLX_POOLING_INLINE bool are_lines(Range channels, int64_t size) {
-  return (channels.begin | channels.size()) * size % 64 == 0;
+  return (channels.begin | channels.size()) * size % kLineBytes == 0;
 }
 
 // Calls visit(Lanes<L>{}, i) so that vectors of L elements from each i cover

@@ -264,4 +264,26 @@ struct Max {
   }
 };
 
+// to = `count` cells of a, each joined with that of b, whose taps are so many
+// further on, unless b is null.
+template <typename Op>
+MLX_POOLING_INLINE void join_cells(
+    typename Op::Cells a,
+    const typename Op::Cells* b,
+    int64_t taps,
+    int64_t count,
+    typename Op::Cells to) {
+  constexpr int kLanes = Op::kLanes;
+  const auto after = b ? *b : a;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    auto cell = Op::template read<kLanes>(a + i);
+    if (b) {
+      auto next = Op::template read<kLanes>(after + i);
+      cell = Op::template joined<kLanes>(
+          cell, Op::template moved<kLanes>(next, taps));
+    }
+    Op::template write<kLanes>(to + i, cell);
+  }
+}
+
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

@@ -5,6 +5,7 @@
 #include <bit>
 #include <vector>
 
+#include "cpu/block_parts.h"
 #include "cpu/links.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"

@@ -207,16 +207,8 @@ class RowPass {
   void
   join_pairs(Cells a, const Cells* b, int64_t taps, int64_t positions, Cells to)
       const {
-    const Cells after = (b ? *b : a) + taps * dense_->step * channels_;
-    for (int64_t j = 0; j < positions * channels_; j += kLanes) {
-      auto cell = Op::template read<kLanes>(a + j);
-      if (b) {
-        auto next = Op::template read<kLanes>(after + j);
-        cell = Op::template joined<kLanes>(
-            cell, Op::template moved<kLanes>(next, taps));
-      }
-      Op::template write<kLanes>(to + j, cell);
-    }
+    const auto after = (b ? *b : a) + taps * dense_->step * channels_;
+    join_cells<Op>(a, b ? &after : nullptr, taps, positions * channels_, to);
   }
 
   // Where no tap beats the padding, it is the first that is none.

@@ -10,7 +10,7 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Bytes that a core's caches may hold.
-inline constexpr int64_t kCached = 2 << 20;
+inline constexpr int64_t kCoreCacheBytes = 2 << 20;
 
 // Where a row begins. A type of this namespace, and so are containers of it.
 struct FirstElement {
@@ -66,7 +66,7 @@ first_elements(const Walk& walk, int64_t channels) {
 inline RowsAhead rows_ahead(const Task& task, const Walk& walk, int64_t next) {
   constexpr int64_t kShort = 3 * 1024; // elements
   auto row = task.links.axes[2].other_size * task.channels;
-  if (task.from_bytes() <= kCached || row < kShort) {
+  if (task.from_bytes() <= kCoreCacheBytes || row < kShort) {
     return {};
   }
   return {
@@ -80,7 +80,7 @@ template <typename T>
 uintptr_t rows_ahead_bytes(const Task& task) {
   constexpr int64_t kMost = 24 * 1024; // later, they may be gone again
   const int64_t least =
-      task.from_bytes() <= kCached ? kAheadBytes : 2 * kAheadBytes;
+      task.from_bytes() <= kCoreCacheBytes ? kAheadBytes : 2 * kAheadBytes;
   auto& [depth, height, width] = task.links.axes;
   auto steps = std::max<int64_t>(1, height.size() - 1);
   auto rows = height.of[height.size() - 1].first - height.of[0].first;

@@ -3,12 +3,13 @@
 #include <memory>
 #include <new>
 #include <vector>
+#include "cpu/line.h"
 
 namespace mlx_pooling::cpu {
 
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kAlignment{kLineBytes};
 
 struct Free {
   void operator()(void* data) const {

@@ -72,7 +72,7 @@ class SpreadToAll : public Spread<T, L> {
   using Lane = Arithmetic<T>;
 
   explicit SpreadToAll(const AvgTask& task)
-      : Spread<T, L>(task), divisors_(task.divisor) {}
+      : Spread<T, L>(task), divisors_(task.divisors) {}
 
   MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
     Spread<T, L>::go_to(walk, i);
@@ -95,7 +95,7 @@ class SpreadToAll : public Spread<T, L> {
   }
 
  private:
-  const Divisor& divisors_;
+  const Divisors& divisors_;
   Lane divisor_{}; // the same for windows that are alike
 };
 

@@ -17,7 +17,7 @@ template <typename A, int L>
 struct Inputs {
   using Tap = OffsetLane<A, uint32_t>;
   // More than any tap, whatever is added to it.
-  static constexpr Tap kNoTap = Tap{1} << 31;
+  static constexpr Tap kBetweenTaps = Tap{1} << 31;
 
   // Of values for the windows' elements from `from` on, that of each input.
   MLX_POOLING_INLINE Vec<A, L> spread(Vec<A, L> values) const {
@@ -28,7 +28,7 @@ struct Inputs {
   }
 
   MLX_POOLING_INLINE auto are_taps() const {
-    return taps < broadcast<Tap, L>(kNoTap);
+    return taps < broadcast<Tap, L>(kBetweenTaps);
   }
 
   // Which of them a window's tap is, in a row whose first is `first`.
@@ -116,7 +116,7 @@ class Spreading {
       auto tap = position / width.step;
       bool is_tap = position % width.step == 0 && tap < width.kernel;
       places[j] = element(to + j) - from;
-      taps[j] = is_tap ? Tap(tap) : Inputs<A, L>::kNoTap;
+      taps[j] = is_tap ? Tap(tap) : Inputs<A, L>::kBetweenTaps;
     }
     return {from, to, load<L>(places), load<L>(taps)};
   }
@@ -148,7 +148,7 @@ void spread_to_winners(const MaxTask& task, int64_t begin, int64_t end) {
           [&](const auto& inputs, auto count, int64_t from,
               int64_t to) MLX_POOLING_LAMBDA {
             fetch_ahead<L>(dy + from);
-            fetch_ahead<64>(offsets + from);
+            fetch_ahead<kLineBytes>(offsets + from);
             auto share =
                 inputs.spread(sum_of_one<T>(load_wide<L>(dy + from, dy_end)));
             auto winner = inputs.spread_taps(
@@ -177,8 +177,8 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
     auto* dy_end = static_cast<const T*>(task.from_end);
     Runs(task, begin, end, [&](const GroupRun& run) {
       const auto taps = run.walk.taps();
-      const auto divisor =
-          divisor_at<A>(task.divisor, run.walk.d(), run.walk.h(), run.walk.w());
+      const auto divisor = divisor_at<A>(
+          task.divisors, run.walk.d(), run.walk.h(), run.walk.w());
       spreading.for_each(
           run,
           [&](const auto& inputs, auto count, int64_t from,

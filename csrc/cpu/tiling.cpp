@@ -10,12 +10,12 @@ namespace mlx_pooling::cpu {
 namespace {
 
 // Elements of scratch memory that stay in the second level of cache.
-constexpr int64_t kCached = 128 * 1024;
+constexpr int64_t kCachedElements = 128 * 1024;
 // The second is so many times the first, in which dense rows stay: they are
 // gone over many times.
 constexpr int64_t kFirstLevel = 16;
 // Channels are divided where cache lines are, of elements of four bytes.
-constexpr int64_t kLine = 16;
+constexpr int64_t kLineChannels = 16;
 // So many of them are enough for rows of a block to be read at full speed.
 constexpr int64_t kNarrow = 4;
 // Enough for every thread to have work until the end, where it costs little.
@@ -62,16 +62,16 @@ Tiling::Tiling(int axis, int64_t batch, int64_t positions, int64_t channels)
       channels_(channels) {}
 
 void Tiling::divide(int64_t halo, Memory memory, int64_t least_units) {
-  auto lines = std::max<int64_t>(1, channels_ / kLine);
-  auto narrow = std::min(channels_, kNarrow * kLine);
+  auto lines = std::max<int64_t>(1, channels_ / kLineChannels);
+  auto narrow = std::min(channels_, kNarrow * kLineChannels);
   auto shortest = std::min(positions_, kHalos * halo);
   if (memory.per_position > 0) {
-    auto room = kCached / narrow - memory.fixed;
+    auto room = kCachedElements / narrow - memory.fixed;
     auto band = std::clamp(room / memory.per_position, shortest, positions_);
     bands_ = ceil_div(positions_, band);
   }
   auto used = memory.fixed + memory.per_position * ceil_div(positions_, bands_);
-  auto block = std::max(narrow, kCached / used);
+  auto block = std::max(narrow, kCachedElements / used);
   blocks_ = std::clamp<int64_t>(channels_ / block, 1, lines);
   add_blocks(lines / kNarrow, least_units);
   if (units() < least_units) {
@@ -123,7 +123,7 @@ Tiling Tiling::sweep(
     tiling.repeats_rows_ =
         tiling.band_axis_ != axis && 2 * shared_rows > height.size();
   }
-  tiling.add_blocks(channels / kLine, threads);
+  tiling.add_blocks(channels / kLineChannels, threads);
   return tiling;
 }
 
@@ -132,7 +132,8 @@ Tiling Tiling::row_by_row(int64_t outputs, int64_t channels, int64_t threads) {
   constexpr int64_t kForEachThread = 2;
   Tiling tiling(0, outputs, 1, channels);
   if (threads > 1) {
-    tiling.add_blocks(channels / (kNarrow * kLine), kForEachThread * threads);
+    tiling.add_blocks(
+        channels / (kNarrow * kLineChannels), kForEachThread * threads);
   }
   return tiling;
 }
@@ -150,7 +151,7 @@ Tiling Tiling::winners(const Links& covers, int64_t batch, int64_t channels) {
   Tiling tiling(outermost, batch, along.size(), channels);
   tiling.divide(halo, {0, inner}, kUnits);
   tiling.add_bands(outermost, along.size(), halo, max_threads());
-  tiling.add_blocks(channels / kLine, max_threads());
+  tiling.add_blocks(channels / kLineChannels, max_threads());
   return tiling;
 }
 
@@ -158,7 +159,9 @@ Tiling::Unit Tiling::unit(int64_t index) const {
   auto block = index % blocks_;
   auto band = index / blocks_ % bands_;
   auto border = [&](int64_t b) {
-    return b == blocks_ ? channels_ : channels_ / kLine * b / blocks_ * kLine;
+    return b == blocks_
+        ? channels_
+        : channels_ / kLineChannels * b / blocks_ * kLineChannels;
   };
   return {
       index / blocks_ / bands_,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cpu/line.h"
 #include "cpu/parallel.h"
 #include "cpu/word.h"
 
@@ -71,8 +72,7 @@ struct Columns {
 // Channels that are worked on together: all, or as many whole cache lines as
 // leave every thread something to do.
 int64_t channels_at_once(const Geometry& geometry, int64_t size) {
-  constexpr int64_t kLine = 64;
-  auto line = std::max<int64_t>(1, kLine / size);
+  auto line = std::max<int64_t>(1, kLineBytes / size);
   auto most = geometry.batch * geometry.channels / max_threads();
   return std::clamp(
       most / line * line, line, std::max(line, geometry.channels));

@@ -14,6 +14,7 @@
 
 #include "cpu/inline.h"
 #include "cpu/isa.h"
+#include "cpu/line.h"
 
 // Fixed-size vectors on the compiler's own vector extension (GCC and Clang):
 // one source for SSE, AVX2, AVX-512 and NEON, with accumulators that stay in
@@ -433,8 +434,9 @@ template <int kBytes, int kLevel = 1>
 MLX_POOLING_INLINE void
 fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
   if constexpr (kBytes >= 32) {
-    for (int at = 0; at < kBytes; at += 64) {
-      fetch_ahead<64, kLevel>(static_cast<const char*>(from) + at, bytes);
+    for (int at = 0; at < kBytes; at += kLineBytes) {
+      fetch_ahead<kLineBytes, kLevel>(
+          static_cast<const char*>(from) + at, bytes);
     }
   }
 }
@@ -443,7 +445,7 @@ fetch_lines_ahead(const void* from, uintptr_t bytes = kAheadBytes) {
 template <int kBytes>
 MLX_POOLING_INLINE void fetch_all_ahead(const void* from, uintptr_t bytes) {
   fetch_lines_ahead<kBytes>(from, bytes);
-  fetch_ahead<64>(static_cast<const char*>(from) + kBytes - 1, bytes);
+  fetch_ahead<kLineBytes>(static_cast<const char*>(from) + kBytes - 1, bytes);
 }
 
 // The same for a line that will be written.
@@ -458,7 +460,7 @@ MLX_POOLING_INLINE void claim_ahead(T* to, uintptr_t bytes) {
 // Whether so many bytes that are stored at a time are whole cache lines, where
 // they begin with one.
 template <int64_t kBytes>
-inline constexpr bool fills_lines = kBytes % 64 == 0;
+inline constexpr bool fills_lines = kBytes % kLineBytes == 0;
 
 // Stores an aligned vector around the caches, if there is an instruction for
 // it.

@@ -21,7 +21,9 @@ struct LinkedRow {
   int64_t d, h;
 };
 
-// Of rows that nobody asks about.
+// One chain of more additions would lose precision.
+inline constexpr int64_t kLongestChain = 256;
+
 struct NoEnd {
   MLX_POOLING_INLINE void operator()() const {}
 };
@@ -44,6 +46,10 @@ class Taps {
     return begin_->tap + along_.tap;
   }
 
+  MLX_POOLING_INLINE int64_t columns() const {
+    return along_.count;
+  }
+
   // Calls visit(spatial, tap) with the first of each row.
   template <typename Visit>
   MLX_POOLING_INLINE void for_each_row(Visit visit) const {
@@ -53,20 +59,31 @@ class Taps {
   }
 
   // Calls visit(at, tap) with where the channels of each begin, in row-major
-  // order, and end_row() after those of each row. One column follows from the
-  // one before, which is faster than Walk::for_each().
-  template <typename Visit, typename EndRow = NoEnd>
+  // order, and end() after those of each row, or of each chain of a long one.
+  // One column follows from the one before, which is faster than
+  // Walk::for_each().
+  template <bool kInChains = false, typename Visit, typename End = NoEnd>
   MLX_POOLING_INLINE void
-  for_each(int64_t channels, Visit visit, EndRow end_row = {}) const {
+  for_each(int64_t channels, Visit visit, End end = {}) const {
     const Link along = along_;
     const auto next_column = step_ * channels;
-    for (auto *row = begin_, *end = end_; row != end; ++row) {
+    for (auto *row = begin_, *last = end_; row != last; ++row) {
       auto at = (row->spatial + along.first) * channels;
       auto tap = row->tap + along.tap;
-      for (int64_t k = 0; k < along.count; ++k, at += next_column) {
+      int64_t k = 0;
+      if constexpr (kInChains) {
+        while (k + kLongestChain < along.count) {
+          for (auto stop = k + kLongestChain; k < stop; ++k) {
+            visit(at, tap + k);
+            at += next_column;
+          }
+          end();
+        }
+      }
+      for (; k < along.count; ++k, at += next_column) {
         visit(at, tap + k);
       }
-      end_row();
+      end();
     }
   }
 
@@ -281,11 +298,11 @@ class Walk {
 
 template <typename A>
 MLX_POOLING_INLINE A
-divisor_at(const Divisor& divisor, int64_t d, int64_t h, int64_t w) {
-  if (divisor.is_uniform) {
-    return static_cast<A>(divisor.of_all);
+divisor_at(const Divisors& divisors, int64_t d, int64_t h, int64_t w) {
+  if (divisors.is_uniform) {
+    return static_cast<A>(divisors.of_all);
   }
-  auto& [along_d, along_h, along_w] = divisor.factors;
+  auto& [along_d, along_h, along_w] = divisors.factors;
   return static_cast<A>(along_d[d] * along_h[h] * along_w[w]);
 }
 

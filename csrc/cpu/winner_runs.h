@@ -210,9 +210,9 @@ class WinnerRuns {
   template <typename V>
   MLX_POOLING_INLINE void fetch(const V* values, int64_t c) const {
     constexpr int64_t kSize = sizeof(V);
-    if (c * kSize % 64 == 0) {
+    if (c * kSize % kLineBytes == 0) {
       auto ahead = positions_ahead(channels_ * kSize) * stride_ * kSize;
-      fetch_ahead<64, 2>(values + c, ahead);
+      fetch_ahead<kLineBytes, 2>(values + c, ahead);
     }
   }
 

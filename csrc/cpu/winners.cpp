@@ -69,16 +69,16 @@ Winners::Winners(const Geometry& geometry) : axes_(geometry.axes) {
 Range Winners::within(int axis, Range inputs) const {
   auto in = axes_[axis].in;
   auto dilation = axes_[axis].dilation;
-  auto span = dilation * (axes_[axis].kernel - 1);
+  auto to_last = axes_[axis].span() - 1;
   // Dilated windows may stride over the whole input.
   bool is_dense = dilation == 1;
   auto is_before = [&](int64_t first) {
-    bool has_taps = (is_dense ? first + span : first) >= 0;
+    bool has_taps = (is_dense ? first + to_last : first) >= 0;
     return !has_taps || std::max<int64_t>(first, 0) < inputs.begin;
   };
   auto is_not_behind = [&](int64_t first) {
-    bool has_taps = (is_dense ? first : first + span) < in;
-    return has_taps && std::min(first + span, in - 1) < inputs.end;
+    bool has_taps = (is_dense ? first : first + to_last) < in;
+    return has_taps && std::min(first + to_last, in - 1) < inputs.end;
   };
   auto& all = starts[axis];
   auto begin = std::partition_point(all.begin(), all.end(), is_before);

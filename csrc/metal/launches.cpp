@@ -131,23 +131,19 @@ Layouts layouts(const Geometry& g) {
       row_major(d.out, h.out, w.out, g.channels)};
 }
 
-int64_t span(const Axis& axis) {
-  return axis.dilation * (axis.kernel - 1) + 1;
-}
-
 int64_t window_extent(const Axis& axis, int tile) {
-  auto inputs = span(axis) - 1 + (tile - 1) * axis.stride;
+  auto inputs = axis.span() - 1 + (tile - 1) * axis.stride;
   return std::min(axis.in - 1, inputs);
 }
 
 int64_t cover_extent(const Axis& axis, int tile) {
   auto windows = axis.adaptive ? tile * axis.out / axis.in + 1
-                               : (span(axis) + tile - 2) / axis.stride;
+                               : (axis.span() + tile - 2) / axis.stride;
   return std::min(axis.out - 1, windows);
 }
 
 int64_t first_cover_tap(const Axis& axis) {
-  auto last = span(axis) - 1;
+  auto last = axis.span() - 1;
   auto beyond = (last - axis.pad_lo) % axis.stride;
   return last - (beyond < 0 ? beyond + axis.stride : beyond);
 }

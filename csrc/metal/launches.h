@@ -35,9 +35,6 @@ int64_t window_extent(const Axis& axis, int tile);
 // and over windows, where it has neighbouring inputs.
 int64_t cover_extent(const Axis& axis, int tile);
 
-// From a window's first tap to its last.
-int64_t span(const Axis& axis);
-
 // How far behind the start of the first window around it a position lies that
 // is a multiple of the stride; gaps between taps count as the window's.
 // Negative where there is no window around it.

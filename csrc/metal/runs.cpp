@@ -21,14 +21,14 @@ constexpr int kQuarters = 4;
 
 // The inputs along W that `count` neighbouring windows reach over.
 int64_t columns_under(const Axis& w, int64_t count) {
-  return (count - 1) * w.stride + span(w);
+  return (count - 1) * w.stride + w.span();
 }
 
 // The most windows that `count` neighbouring inputs are in, the first of which
 // is a multiple of that.
 int64_t windows_around(const Axis& w, int64_t count) {
   if (count % w.stride != 0) {
-    return (span(w) + count - 2) / w.stride + 1;
+    return (w.span() + count - 2) / w.stride + 1;
   }
   return (first_cover_tap(w) + count - 1) / w.stride + 1;
 }

@@ -127,8 +127,7 @@ double window_loads(const Axis& axis, int length) {
 
 // Loads for each of `length` neighbouring inputs along an axis.
 double cover_loads(const Axis& axis, int length) {
-  auto span = axis.dilation * (axis.kernel - 1) + 1;
-  auto windows = (span + length - 1) / step(axis);
+  auto windows = (axis.span() + length - 1) / step(axis);
   return std::min<double>(axis.out, windows) / length;
 }
 

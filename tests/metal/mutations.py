@@ -206,7 +206,7 @@ MUTATIONS = {
         ("quotient<T>(total[i], common_divisor(p))", "T(total[i])"),
     ],
     "csrc/metal/runs.cpp": [
-        ("(count - 1) * w.stride + span(w)", "(count - 1) * w.stride + w.kernel"),
+        ("(count - 1) * w.stride + w.span()", "(count - 1) * w.stride + w.kernel"),
         ("step % quarter == 0", "true"),
         ("operand.byte_offset % bytes == 0", "true"),
         ("w.adaptive ? std::nullopt : run", "run"),
