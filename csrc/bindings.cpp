@@ -91,7 +91,8 @@ checked_array(nb::handle x, const char* argument, const Window& window) {
 
 mx::StreamOrDevice checked_stream(nb::handle stream, const Window& window) {
   mx::StreamOrDevice checked;
-  if (!stream.is_none() && !nb::try_cast(stream, checked)) {
+  // Without conversions: some take any number for a kind of device.
+  if (!stream.is_none() && !nb::try_cast(stream, checked, false)) {
     auto message = "[" + window.name +
         "] 'stream' must be a Stream, Device or None but got " +
         nb::repr(stream).c_str() + ".";

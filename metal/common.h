@@ -53,7 +53,7 @@ constant bool from_slices [[function_constant(24)]];
 
 // At the start of a function that rounds a product before it is added to.
 #ifndef MLX_POOLING_UNFUSED
-#define MLX_POOLING_UNFUSED _Pragma("STDC FP_CONTRACT OFF")
+#define MLX_POOLING_UNFUSED _Pragma("clang fp contract(off)")
 #endif
 
 // Before loops over arrays that are to be registers.

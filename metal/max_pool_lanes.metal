@@ -36,7 +36,10 @@ template <typename T, typename Offset, typename Index, int V, int L>
     const Index slices = own.is_idle ? Index(0) : Index(p.slices);
     const int64_t first = slice_element(p, own);
     const device T* from = x + first;
-    const device Offset* taps_from = with_taps ? taps + first : taps;
+    const device Offset* taps_from = nullptr;
+    if (with_taps) {
+      taps_from = taps + first;
+    }
     for (Index slice = own.number; slice < slices; slice += L) {
       take_column<kForward>(best, from, taps_from, other_slice(p, slice), 0u);
     }

@@ -42,7 +42,10 @@ template <typename T, typename Offset, typename Index, int V, int TW>
   const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);
   const device T* from = x + sweep.first;
-  const device Offset* taps_from = with_taps ? taps + sweep.first : taps;
+  const device Offset* taps_from = nullptr;
+  if (with_taps) {
+    taps_from = taps + sweep.first;
+  }
   const int64_t own = own_element(p.y, at);
 
   Best<T, V> before[N];

@@ -23,6 +23,7 @@ from support import (
     max_op,
     max_pool,
     power_sum,
+    vjp,
 )
 
 LARGEST = 2**31 - 1
@@ -288,7 +289,7 @@ def test_missing_and_unknown_arguments(kind: str):
         avg_op(2)(x, 2, return_indices=True)
 
 
-@pytest.mark.parametrize("bad", ["cpu", 5, 1.0], ids=repr)
+@pytest.mark.parametrize("bad", ["cpu", 5, 1.0, 0, 1, False, True], ids=repr)
 @KINDS
 def test_a_stream_of_the_wrong_type(kind: str, bad):
     expected = (
@@ -415,6 +416,20 @@ def test_a_huge_dilation_and_stride():
         mx.eval(value, index, average)
     assert value.item() == x[0, 0, 0].item() == average.item()
     assert index.item() == 0
+
+
+@pytest.mark.parametrize("pool", [max_pool, avg_pool], ids=["max", "avg"])
+def test_a_window_longer_than_32_bits_can_tell(pool):
+    """By less than a stride more than the padded input: only its start is inside."""
+    x = line()
+    g = geometry((16,), 3, LARGEST, 0, 2**30, ceil_mode=True)
+    assert g.output == (1,)
+    with at_once():
+        y = pool(x, g)
+        dx = vjp(lambda x: pool(x, g), x, mx.ones((1, 1, 1)))
+        mx.eval(y, dx)
+    assert y.item() == x[0, 0, 0].item()
+    np.testing.assert_array_equal(exact(dx).ravel(), [1] + [0] * 15)
 
 
 def test_a_span_beyond_32_bits():

@@ -192,6 +192,18 @@ def test_indices_of_channels_first_views(stride: int, width: int):
 
 
 @POOLS
+def test_an_array_that_begins_inside_an_element(pool, device: str):
+    """Of its buffer, as what views bytes may."""
+    x = base((2 * 6 * 7 * 8 * 2 + 2,), mx.uint8)[1:-1].view(mx.float16)
+    x = x.reshape(2, 6, 7, 8)
+    if device != "cpu":
+        with pytest.raises(ValueError, match="begins inside of an element"):
+            mx.eval(pool(2)(x, 3, 1))
+        return
+    assert_identical(pool(2)(x, 3, 1), pool(2)(mx.array(np.array(x)), 3, 1))
+
+
+@POOLS
 def test_the_input_is_left_alone(pool):
     """Nothing is written to it, even when it could be reused for the output."""
     x = base(SHAPE) + 1

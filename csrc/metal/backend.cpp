@@ -1,6 +1,9 @@
 #include "backend.h"
 
+#include <stdexcept>
+
 #include "metal/encoder.h"
+#include "metal/launches.h"
 #include "metal/plan.h"
 #include "mlx/backend/metal/metal.h"
 
@@ -15,10 +18,24 @@ Operand operand(const array& a) {
   return {a.dtype(), a.offset()};
 }
 
+// What views bytes as larger elements may begin anywhere.
+void check_alignment(const array& a) {
+  if (a.offset() % metal::element_bytes(a.dtype()) != 0) {
+    throw std::invalid_argument(
+        "[mlx_pooling] an array begins inside of an element of its buffer, "
+        "where a GPU cannot read it: pool a copy.");
+  }
+}
+
 void run(
     const metal::Plan& plan,
     std::vector<const array*> arrays,
     mlx::core::Stream stream) {
+  for (auto* a : arrays) {
+    if (a != nullptr) {
+      check_alignment(*a);
+    }
+  }
   std::vector<array> temporaries;
   temporaries.reserve(plan.temporaries.size());
   arrays.resize(metal::kFirstTemporary);

@@ -149,11 +149,11 @@ int64_t first_cover_tap(const Axis& axis) {
 }
 
 const char* index_type(const Geometry& g, int tile, int64_t reach) {
-  bool fits = reach <= kMax32;
+  bool fits = std::max(reach, g.channels) <= kMax32;
   for (auto& axis : g.axes) {
     auto padded = axis.in + axis.pad_lo + axis.pad_hi;
     auto beyond = (tile - 1) * axis.stride + axis.dilation;
-    fits = fits && padded + beyond <= kMax32 &&
+    fits = fits && padded + beyond <= kMax32 && axis.span() <= kMax32 &&
         (!axis.adaptive || (axis.in + tile) * (axis.out + 1) <= kMax32);
   }
   return fits ? "int" : "long";
@@ -192,7 +192,7 @@ int vector_width(int64_t channels, const std::vector<Operand>& operands) {
                  0;
            });
   };
-  while (!divides(width)) {
+  while (width > 1 && !divides(width)) {
     width /= 2;
   }
   return width;

@@ -43,7 +43,8 @@ int64_t first_cover_tap(const Axis& axis);
 // The type of a thread's index arithmetic, which begins at its first element of
 // each array and goes as far as `reach` elements. 32 bits do for that and where
 // every padded position has a 32-bit number, with room for one tile beyond the
-// last, and what an adaptive window starts at is divided from does.
+// last, and a window's span and what an adaptive one starts at is divided from
+// have.
 const char* index_type(const Geometry& g, int tile, int64_t reach);
 
 // What launches leave sums to each other in: the geometry counts the parts of
