@@ -154,6 +154,14 @@ def test_copies(copied, dtype: mx.Dtype):
     assert repr(other) == repr(q)
 
 
+def test_the_integers_that_are_handed_out_may_be_changed():
+    q = QuantizedArray(mx.array([10, 20, 30], mx.uint8), 0.5, 0)
+    integers = q.int_repr()
+    integers -= 3
+    integers[0] = 0
+    assert q.int_repr().tolist() == [10, 20, 30]
+
+
 def test_repr():
     values = mx.array([[3, 4], [0, 255]], mx.uint8)
     assert repr(QuantizedArray(values, 1.5, 3)) == (

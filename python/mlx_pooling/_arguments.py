@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -264,14 +265,16 @@ def check_norm_type(name: str, value: object) -> float:
 
     Raises:
         TypeError: For what is no number.
-        ValueError: For one that is not positive.
+        ValueError: For one that is not positive, or too large to be finite.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"[{name}] 'norm_type' must be a number but got {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise ValueError(f"[{name}] 'norm_type' must fit in a float.") from None
+    # A float32 could not hold the inverse.
+    if 2**100 < value < math.inf:  # type: ignore[operator]
+        raise ValueError(
+            f"[{name}] 'norm_type' must be at most 2**100 or infinite but got {value}."
+        )
+    number = float(value)
     if not number > 0:
         raise ValueError(f"[{name}] 'norm_type' must be positive but got {value}.")
     return number

@@ -89,8 +89,8 @@ class QuantizedArray:
         return self._values.dtype
 
     def int_repr(self) -> mx.array:
-        """The integers."""
-        return self._values
+        """The integers, in an array that may be changed."""
+        return mx.stop_gradient(self._values)
 
     def dequantize(self, *, stream: Stream = None) -> mx.array:
         """What the integers stand for, float32."""
@@ -579,12 +579,12 @@ def quantized_avg_pool3d(
 
 def _max_pool(input: QuantizedArray, window: Window, stream: Stream) -> QuantizedArray:
     _check_input(window, input)
-    return _like(input, _ext.max_pool(input.int_repr(), window, stream))
+    return _like(input, _ext.max_pool(input._values, window, stream))
 
 
 def _avg_pool(input: QuantizedArray, window: Window, stream: Stream) -> QuantizedArray:
     _check_input(window, input)
-    values = input.int_repr()
+    values = input._values
     averages = _ext.quantized_avg_pool(values, input.zero_point, window, stream)
     if averages is None:
         with _on(stream):
@@ -594,7 +594,7 @@ def _avg_pool(input: QuantizedArray, window: Window, stream: Stream) -> Quantize
 
 def _composed_averages(input: QuantizedArray, window: Window) -> mx.array:
     sums = _sums_of_steps(input, window).astype(mx.float32)
-    averages = sums * mx.reciprocal(_divisors(input.int_repr(), window))
+    averages = sums * mx.reciprocal(_divisors(input._values, window))
     averages = averages + input.zero_point
     if input.dtype.size == 1 and not window.divisor_override:
         # In range, as the integers are.
@@ -607,7 +607,7 @@ def _sums_of_steps(input: QuantizedArray, window: Window) -> mx.array:
     dtype = _sum_dtype(input, window)
     if _is_padded(window) or window.ceil_mode:
         return _ext.sum_pool(_steps(input, dtype), window)
-    sums = _ext.sum_pool(input.int_repr().astype(dtype), window)
+    sums = _ext.sum_pool(input._values.astype(dtype), window)
     return sums - mx.array(math.prod(window.kernel_size) * input.zero_point, dtype)
 
 
@@ -630,7 +630,7 @@ def _on(stream: Stream) -> AbstractContextManager[object]:
 
 def _steps(input: QuantizedArray, dtype: mx.Dtype) -> mx.array:
     """How far each integer is from the zero point."""
-    return input.int_repr().astype(dtype) - mx.array(input.zero_point, dtype)
+    return input._values.astype(dtype) - mx.array(input.zero_point, dtype)
 
 
 def _sum_dtype(input: QuantizedArray, window: Window) -> mx.Dtype:
