@@ -6,6 +6,7 @@
 
 #include "cpu/compare.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/method.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cpu/compare.h"
+#include "cpu/element.h"
 #include "cpu/kernels.h"
 #include "cpu/roots.h"
 #include "cpu/vec.h"

@@ -4,6 +4,7 @@
 
 #include "cpu/average.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 #include "cpu/reduce.h"
 #include "cpu/walk.h"

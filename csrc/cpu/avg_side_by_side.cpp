@@ -4,6 +4,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 #include "cpu/rows_ahead.h"
 

@@ -1,5 +1,4 @@
 #include "cpu/avg_ends.h"
-#include "cpu/row_by_row.h"
 #include "cpu/sweep.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -10,16 +9,6 @@ void avg_sweep(const AvgTask& task, int64_t begin, int64_t end) {
     Sweep<AvgEnds<T>> sweep(task.links, task.channels, ends);
     for (auto unit = begin; unit < end; ++unit) {
       sweep.run(*task.tiling, unit);
-    }
-  });
-}
-
-void avg_row_by_row(const AvgTask& task, int64_t begin, int64_t end) {
-  with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
-    AvgEnds<T> ends(task);
-    RowByRow<AvgEnds<T>> row_by_row(task, ends);
-    for (auto unit = begin; unit < end; ++unit) {
-      row_by_row.run(task.tiling->unit(unit));
     }
   });
 }

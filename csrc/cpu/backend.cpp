@@ -250,7 +250,7 @@ class CpuBackend : public Backend {
           max, g, elements,
           offsets_data ? cpu::Reduction::winner : cpu::Reduction::maximum,
           x.nbytes() + y.nbytes(),
-          {.walk = kernels.max_pool,
+          {.walk = kernels.max_walk,
            .side_by_side = kernels.max_side_by_side,
            .along_rows = kernels.max_along_rows,
            .column_by_column = kernels.max_column_by_column,
@@ -281,22 +281,22 @@ class CpuBackend : public Backend {
             case cpu::Method::spread:
             case cpu::Method::spread_side_by_side:
               return spread(
-                  max, g, dx, choice, bytes, kernels.max_pool_spread,
-                  kernels.max_spread_side_by_side);
+                  max, g, dx, choice, bytes, kernels.max_scatter_spread,
+                  kernels.max_scatter_spread_side_by_side);
             case cpu::Method::place:
               cpu::clear(max.to, dx.nbytes(), max.around_caches);
               max.links = cpu::Links::windows(g);
-              return run(max, g.outputs(), bytes, kernels.max_pool_place);
+              return run(max, g.outputs(), bytes, kernels.max_scatter_place);
             case cpu::Method::winners:
               max.tiling = cpu::Tiling::winners(max.links, g.batch, g.channels);
               max.winners.emplace(g);
               return run(
-                  max, max.tiling->units(), bytes, kernels.max_pool_winners);
+                  max, max.tiling->units(), bytes, kernels.max_scatter_winners);
             case cpu::Method::axis_by_axis:
               return run(
                   max, g.inputs(), bytes, kernels.max_scatter_axis_by_axis);
             default:
-              run(max, g.inputs(), bytes, kernels.max_pool_scatter);
+              run(max, g.inputs(), bytes, kernels.max_scatter_walk);
           }
         });
   }
@@ -318,7 +318,7 @@ class CpuBackend : public Backend {
           geometry.minimum, offsets.dtype().val(), offsets.data<void>()};
       auto& kernels = cpu::kernels();
       run(max, geometry.outputs(), offsets.nbytes() + 2 * y.nbytes(),
-          values ? kernels.max_pool_gather : kernels.max_pool_indices);
+          values ? kernels.max_gather : kernels.max_indices);
     });
   }
 
@@ -369,7 +369,7 @@ class CpuBackend : public Backend {
       auto& kernels = cpu::kernels();
       reduce(
           avg, g, elements, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
-          {.walk = kernels.avg_pool,
+          {.walk = kernels.avg_walk,
            .side_by_side = kernels.avg_side_by_side,
            .along_rows = kernels.avg_along_rows,
            .column_by_column = kernels.avg_column_by_column,
@@ -399,16 +399,16 @@ class CpuBackend : public Backend {
       auto choice =
           cpu::method_of_spreading(avg.links, g, elements.bytes, reduction);
       if (choice && choice->method == cpu::Method::fill) {
-        return run(avg, g.inputs(), bytes, kernels.avg_pool_fill);
+        return run(avg, g.inputs(), bytes, kernels.avg_grad_fill);
       }
       if (choice) {
         return spread(
-            avg, g, dx, *choice, bytes, kernels.avg_pool_spread,
-            kernels.avg_spread_side_by_side);
+            avg, g, dx, *choice, bytes, kernels.avg_grad_spread,
+            kernels.avg_grad_spread_side_by_side);
       }
       reduce(
           avg, g, elements, reduction, bytes,
-          {.walk = kernels.avg_pool_grad,
+          {.walk = kernels.avg_grad_walk,
            .side_by_side = kernels.avg_side_by_side,
            .along_rows = nullptr,
            .column_by_column = kernels.avg_column_by_column,

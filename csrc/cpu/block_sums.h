@@ -2,6 +2,7 @@
 
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
+#include "cpu/memory.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 

@@ -2,6 +2,7 @@
 
 #include "cpu/column_ring.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/rows_ahead.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu/element.h"
 #include "cpu/vec.h"
 
 // Selection of elements, and what maxima compare.

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "cpu/element.h"
 #include "cpu/vec.h"
 #include "mlx/dtype.h"
 

@@ -5,6 +5,7 @@
 
 #include "cpu/group_runs.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/permute.h"
 #include "cpu/walk.h"
 

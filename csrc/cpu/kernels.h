@@ -48,7 +48,7 @@ struct MaxTask : Task {
   bool minimum;
   mlx::core::Dtype::Val offsets_dtype;
   void* offsets; // maxima write them, unless null; what follows reads them
-  std::optional<Winners> winners = {}; // of max_pool_winners
+  std::optional<Winners> winners = {}; // of max_scatter_winners
 };
 
 struct AvgTask : Task {
@@ -64,31 +64,31 @@ template <typename T>
 using Kernel = void(const T& task, int64_t begin, int64_t end);
 
 // Calls DO(task, name) for each.
-#define MLX_POOLING_EACH_KERNEL(DO)     \
-  DO(MaxTask, max_pool)                 \
-  DO(MaxTask, max_pool_scatter)         \
-  DO(MaxTask, max_scatter_axis_by_axis) \
-  DO(MaxTask, max_pool_winners)         \
-  DO(MaxTask, max_pool_gather)          \
-  DO(MaxTask, max_pool_indices)         \
-  DO(MaxTask, max_pool_place)           \
-  DO(MaxTask, max_pool_spread)          \
-  DO(MaxTask, max_spread_side_by_side)  \
-  DO(MaxTask, max_side_by_side)         \
-  DO(MaxTask, max_along_rows)           \
-  DO(MaxTask, max_column_by_column)     \
-  DO(MaxTask, max_quads_by_column)      \
-  DO(MaxTask, max_sweep)                \
-  DO(MaxTask, max_row_by_row)           \
-  DO(AvgTask, avg_pool)                 \
-  DO(AvgTask, avg_pool_grad)            \
-  DO(AvgTask, avg_pool_fill)            \
-  DO(AvgTask, avg_pool_spread)          \
-  DO(AvgTask, avg_spread_side_by_side)  \
-  DO(AvgTask, avg_side_by_side)         \
-  DO(AvgTask, avg_along_rows)           \
-  DO(AvgTask, avg_row_by_row)           \
-  DO(AvgTask, avg_column_by_column)     \
+#define MLX_POOLING_EACH_KERNEL(DO)            \
+  DO(MaxTask, max_walk)                        \
+  DO(MaxTask, max_scatter_walk)                \
+  DO(MaxTask, max_scatter_axis_by_axis)        \
+  DO(MaxTask, max_scatter_winners)             \
+  DO(MaxTask, max_gather)                      \
+  DO(MaxTask, max_indices)                     \
+  DO(MaxTask, max_scatter_place)               \
+  DO(MaxTask, max_scatter_spread)              \
+  DO(MaxTask, max_scatter_spread_side_by_side) \
+  DO(MaxTask, max_side_by_side)                \
+  DO(MaxTask, max_along_rows)                  \
+  DO(MaxTask, max_column_by_column)            \
+  DO(MaxTask, max_quads_by_column)             \
+  DO(MaxTask, max_sweep)                       \
+  DO(MaxTask, max_row_by_row)                  \
+  DO(AvgTask, avg_walk)                        \
+  DO(AvgTask, avg_grad_walk)                   \
+  DO(AvgTask, avg_grad_fill)                   \
+  DO(AvgTask, avg_grad_spread)                 \
+  DO(AvgTask, avg_grad_spread_side_by_side)    \
+  DO(AvgTask, avg_side_by_side)                \
+  DO(AvgTask, avg_along_rows)                  \
+  DO(AvgTask, avg_row_by_row)                  \
+  DO(AvgTask, avg_column_by_column)            \
   DO(AvgTask, avg_sweep)
 
 #define MLX_POOLING_POINTER(TASK, NAME) Kernel<TASK>* NAME;

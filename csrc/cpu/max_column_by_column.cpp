@@ -24,7 +24,7 @@ void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
         for_each_row(task, begin, end, [&](Range part, Range next) {
           // So few taps may be walked over, where that is rare.
           if (!reduce<K, T, Tap>(task, part, next)) {
-            cpu::kernels().max_pool(task, part.begin, part.end);
+            cpu::kernels().max_walk(task, part.begin, part.end);
           }
         });
       });

@@ -5,6 +5,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/flips.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/reduce.h"

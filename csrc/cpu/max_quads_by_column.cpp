@@ -5,6 +5,7 @@
 #include "cpu/column_ring.h"
 #include "cpu/dispatch.h"
 #include "cpu/max_ends.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/quads.h"
 #include "cpu/rows_ahead.h"
@@ -236,7 +237,7 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
     // So few taps may be walked over, where that is rare.
     for (auto row : QuadRows(task.links, quad, task.channels).outputs) {
       if (row >= 0) {
-        cpu::kernels().max_pool(
+        cpu::kernels().max_walk(
             task, row + quad.width.begin, row + quad.width.end);
       }
     }

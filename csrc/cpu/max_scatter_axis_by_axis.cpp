@@ -4,6 +4,7 @@
 
 #include "cpu/block_sums.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
 

@@ -5,6 +5,7 @@
 #include "cpu/flips.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/rows_ahead.h"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cpu/element.h"
 #include "cpu/vec.h"
 
 // Elements of vectors, selected by their places.

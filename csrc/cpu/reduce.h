@@ -3,8 +3,8 @@
 #include <array>
 
 #include "cpu/compare.h"
+#include "cpu/memory.h"
 #include "cpu/scratch.h"
-#include "cpu/vec.h"
 
 // What sliding windows are reduced with. Cells hold partial results in scratch
 // memory; Cell is L of them in registers. `joined` puts a window before the one

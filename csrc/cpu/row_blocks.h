@@ -7,6 +7,7 @@
 
 #include "cpu/block_parts.h"
 #include "cpu/links.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/walk.h"

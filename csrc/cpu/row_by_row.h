@@ -5,6 +5,7 @@
 
 #include "cpu/cache.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/links.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {

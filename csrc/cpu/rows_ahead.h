@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cpu/kernels.h"
-#include "cpu/vec.h"
+#include "cpu/memory.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {

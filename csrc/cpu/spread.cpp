@@ -3,6 +3,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/each_window.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -101,7 +102,7 @@ class SpreadToAll : public Spread<T, L> {
 
 } // namespace
 
-void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end) {
+void max_scatter_spread(const MaxTask& task, int64_t begin, int64_t end) {
   with_added_type(task.dtype, [&]<typename T>(T) {
     using Lane = OffsetLane<Arithmetic<T>, SpreadOffset>;
     with_lanes<Lane>(task.channels, [&]<int L>(Lanes<L>) {
@@ -110,7 +111,7 @@ void max_pool_spread(const MaxTask& task, int64_t begin, int64_t end) {
   });
 }
 
-void avg_pool_spread(const AvgTask& task, int64_t begin, int64_t end) {
+void avg_grad_spread(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
       for_each_window(task, begin, end, SpreadToAll<T, L>(task));

@@ -5,6 +5,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/rows_ahead.h"
 #include "cpu/spread.h"
 
@@ -198,13 +199,15 @@ void spread_to_all(const AvgTask& task, int64_t begin, int64_t end) {
 
 } // namespace
 
-void max_spread_side_by_side(const MaxTask& task, int64_t begin, int64_t end) {
+void max_scatter_spread_side_by_side(
+    const MaxTask& task, int64_t begin, int64_t end) {
   with_added_type(task.dtype, [&]<typename T>(T) {
     spread_to_winners<kGroupLanes<T>, T>(task, begin, end);
   });
 }
 
-void avg_spread_side_by_side(const AvgTask& task, int64_t begin, int64_t end) {
+void avg_grad_spread_side_by_side(
+    const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     spread_to_all<kGroupLanes<T>, T>(task, begin, end);
   });

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "cpu/item_pass.h"
+#include "cpu/memory.h"
 #include "cpu/row_blocks.h"
 #include "cpu/row_pass.h"
 #include "cpu/tiling.h"

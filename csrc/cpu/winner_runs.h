@@ -5,8 +5,8 @@
 
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
+#include "cpu/memory.h"
 #include "cpu/scratch.h"
-#include "cpu/vec.h"
 #include "cpu/winners.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {

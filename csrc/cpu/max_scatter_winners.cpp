@@ -3,6 +3,7 @@
 
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
 #include "cpu/tap_positions.h"
@@ -261,7 +262,7 @@ class HandOut {
 
 } // namespace
 
-void max_pool_winners(const MaxTask& task, int64_t begin, int64_t end) {
+void max_scatter_winners(const MaxTask& task, int64_t begin, int64_t end) {
   with_added_type(task.dtype, [&]<typename T>(T) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       HandOut<T, Offset> hand_out(task);

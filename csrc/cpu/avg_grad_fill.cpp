@@ -3,6 +3,7 @@
 
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
 #include "cpu/walk.h"
@@ -118,7 +119,7 @@ class Fill {
 
 } // namespace
 
-void avg_pool_fill(const AvgTask& task, int64_t begin, int64_t end) {
+void avg_grad_fill(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(
       task.dtype, [&]<typename T>(T) { Fill<T>(task).run(begin, end); });
 }

@@ -1,6 +1,7 @@
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -46,7 +47,7 @@ void collect(const MaxTask& task, int64_t begin, int64_t end) {
 
 } // namespace
 
-void max_pool_scatter(const MaxTask& task, int64_t begin, int64_t end) {
+void max_scatter_walk(const MaxTask& task, int64_t begin, int64_t end) {
   with_added_type(task.dtype, [&]<typename T>(T) {
     with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
       using Lane = OffsetLane<Arithmetic<T>, Offset>;

@@ -5,6 +5,7 @@
 #include "cpu/each_window.h"
 #include "cpu/flips.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/nan_watch.h"
 #include "cpu/reduce.h"
 #include "cpu/rows_ahead.h"
@@ -107,7 +108,7 @@ class Maximum : public AtWindow<const T> {
 
 } // namespace
 
-void max_pool(const MaxTask& task, int64_t begin, int64_t end) {
+void max_walk(const MaxTask& task, int64_t begin, int64_t end) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {

@@ -1,6 +1,7 @@
 #include "cpu/compare.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/pass.h"
 #include "cpu/spread.h"
 #include "cpu/tap_positions.h"
@@ -106,20 +107,20 @@ void place(const MaxTask& task, int64_t begin, int64_t end) {
 
 } // namespace
 
-void max_pool_place(const MaxTask& task, int64_t begin, int64_t end) {
+void max_scatter_place(const MaxTask& task, int64_t begin, int64_t end) {
   with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
     with_added_type(
         task.dtype, [&]<typename T>(T) { place<Offset, T>(task, begin, end); });
   });
 }
 
-void max_pool_indices(const MaxTask& task, int64_t begin, int64_t end) {
+void max_indices(const MaxTask& task, int64_t begin, int64_t end) {
   with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
     indices_of<Offset>(task, begin, end);
   });
 }
 
-void max_pool_gather(const MaxTask& task, int64_t begin, int64_t end) {
+void max_gather(const MaxTask& task, int64_t begin, int64_t end) {
   with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
     with_word(task.dtype, [&]<typename T>(T) {
       values_of<Offset, T>(task, begin, end);

@@ -2,6 +2,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/each_window.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/rows_ahead.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -81,7 +82,7 @@ class AverageOf : public AtWindow<const T> {
 
 } // namespace
 
-void avg_pool(const AvgTask& task, int64_t begin, int64_t end) {
+void avg_walk(const AvgTask& task, int64_t begin, int64_t end) {
   with_averaged_type(task.dtype, task.exponent, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
       for_each_window(task, begin, end, AverageOf<T, L>(task));

@@ -1,5 +1,6 @@
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "cpu/memory.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -42,7 +43,7 @@ void collect(const AvgTask& task, int64_t begin, int64_t end) {
 
 } // namespace
 
-void avg_pool_grad(const AvgTask& task, int64_t begin, int64_t end) {
+void avg_grad_walk(const AvgTask& task, int64_t begin, int64_t end) {
   with_float_type(task.dtype, [&]<typename T>(T) {
     with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
       task.divisors.is_uniform ? collect<T, L, true>(task, begin, end)

@@ -1,0 +1,21 @@
+#include "cpu/max_units.h"
+#include "cpu/row_by_row.h"
+
+namespace mlx_pooling::cpu::MLX_POOLING_ISA {
+
+namespace {
+
+struct Reduce {
+  template <typename Ends>
+  static void run(const MaxTask& task, int64_t unit, Ends& ends) {
+    RowByRow<Ends>(task, ends).run(task.tiling->unit(unit));
+  }
+};
+
+} // namespace
+
+void max_row_by_row(const MaxTask& task, int64_t begin, int64_t end) {
+  reduce_units<Reduce>(task, begin, end);
+}
+
+} // namespace mlx_pooling::cpu::MLX_POOLING_ISA
