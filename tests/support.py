@@ -220,7 +220,7 @@ def assert_rounded(
 ) -> None:
     """Within one rounding to the dtype of a sum accumulated in float32 (or float64).
 
-    magnitude is the same sum with every term made positive, terms how many there are.
+    magnitude is the same sum with all terms made of one sign, terms how many there are.
     """
     assert tuple(actual.shape) == expected.shape
     got = exact(actual)
