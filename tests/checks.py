@@ -1,6 +1,7 @@
 """What every pooling must satisfy, whatever it computes.
 
-Each check takes the pooling as a function f of its input alone.
+Checks that need not know the windows take the pooling as a function f of its input
+alone.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ def selection(indices: np.ndarray, g: reference.Windows) -> LinearMap:
     )
 
 
+def selection_of_maxima(x: mx.array, g: reference.Windows) -> LinearMap:
+    return selection(reference.max_pool(exact(x), g).indices, g)
+
+
 def averaging(g: reference.Windows, **options) -> LinearMap:
     return LinearMap(
         lambda t: reference.avg_pool(t, g, **options),
@@ -87,6 +92,24 @@ def assert_mapped(
         assert_same(actual, f(values))
     else:
         assert_rounded(actual, f(values), f(absolute(values)), terms)
+
+
+def check_winners(
+    pool: Op, x: mx.array, g: reference.Windows, expected: reference.Winners
+) -> None:
+    """Values with their indices and without."""
+    values, indices = pool(x, g, return_indices=True)
+    assert (values.dtype, indices.dtype) == (x.dtype, mx.uint32)
+    assert_same(values, expected.values)
+    assert_same(indices, expected.indices)
+    assert_identical(pool(x, g), values)
+
+
+def check_averages(pool: Op, x: mx.array, g: reference.Windows, **options) -> None:
+    y = pool(x, g, **options)
+    assert y.dtype == (x.dtype if mx.issubdtype(x.dtype, mx.inexact) else mx.float32)
+    linear = averaging(g, **options)
+    assert_mapped(y, linear.apply, exact(x), linear.terms)
 
 
 def output_like(x: mx.array, linear: LinearMap, seed: int) -> mx.array:

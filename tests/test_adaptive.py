@@ -14,13 +14,15 @@ from checks import (
     assert_all_close,
     assert_all_identical,
     averaging,
+    check_averages,
     check_compile,
     check_composed,
     check_derivatives,
     check_higher_orders,
     check_mixed_modes,
     check_vmap,
-    selection,
+    check_winners,
+    selection_of_maxima,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,12 +31,10 @@ from strategies import ANY, FINITE, Case, Data, adaptives, cases
 from support import (
     FLOATS,
     INTEGERS,
-    absolute,
     adaptive_avg_pool,
     adaptive_max_pool,
     adaptive_op,
     assert_identical,
-    assert_rounded,
     assert_same,
     avg_op,
     every_half,
@@ -79,25 +79,15 @@ def adaptive_cases(kinds=ANY, **options) -> st.SearchStrategy[Case]:
 def derivative(kind: str, x: mx.array, g: Adaptive):
     if kind == "avg":
         return averaging(g)
-    return selection(reference.max_pool(exact(x), g).indices, g)
+    return selection_of_maxima(x, g)
 
 
 def check_max(x: mx.array, g: Adaptive) -> None:
-    values, indices = adaptive_max_pool(x, g, return_indices=True)
-    expected = reference.max_pool(exact(x), g)
-    assert (values.dtype, indices.dtype) == (x.dtype, mx.uint32)
-    assert_same(values, expected.values)
-    assert_same(indices, expected.indices)
-    assert_identical(adaptive_max_pool(x, g), values)
+    check_winners(adaptive_max_pool, x, g, reference.max_pool(exact(x), g))
 
 
 def check_avg(x: mx.array, g: Adaptive) -> None:
-    y = adaptive_avg_pool(x, g)
-    assert y.dtype == (x.dtype if mx.issubdtype(x.dtype, mx.inexact) else mx.float32)
-    values = exact(x)
-    magnitude = reference.avg_pool(absolute(values), g)
-    terms = math.prod(g.kernel)
-    assert_rounded(y, reference.avg_pool(values, g), magnitude, terms)
+    check_averages(adaptive_avg_pool, x, g)
 
 
 CHECKS = {"avg": check_avg, "max": check_max}

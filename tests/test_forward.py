@@ -6,14 +6,13 @@ import mlx.core as mx
 import numpy as np
 import pytest
 import reference
+from checks import check_averages
 from hypothesis import given
 from strategies import ANY, FINITE, Case, Data, average_options, cases
 from support import (
     FLOATS,
     INTEGERS,
-    absolute,
     assert_identical,
-    assert_rounded,
     assert_same,
     avg_op,
     avg_pool,
@@ -38,15 +37,8 @@ def check_max(case: Case, dtype: mx.Dtype) -> None:
     assert_same(y, reference.max_pool(exact(x), case.geometry).values)
 
 
-def check_avg(case: Case, dtype: mx.Dtype, options: dict) -> None:
-    x = case.input(dtype)
-    y = avg_pool(x, case.geometry, **options)
-    floating = mx.issubdtype(dtype, mx.inexact)
-    assert y.dtype == (dtype if floating else mx.float32)
-    values = exact(x)
-    expected = reference.avg_pool(values, case.geometry, **options)
-    magnitude = reference.avg_pool(absolute(values), case.geometry, **options)
-    assert_rounded(y, expected, magnitude, case.taps)
+def check_avg(case: Case, dtype: mx.Dtype, **options) -> None:
+    check_averages(avg_pool, case.input(dtype), case.geometry, **options)
 
 
 @pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
@@ -58,14 +50,14 @@ def test_max_of_every_dtype(dtype: mx.Dtype, case: Case):
 @pytest.mark.parametrize("dtype", AVG_DTYPES, ids=short_name)
 @given(case=cases(), options=average_options())
 def test_avg_of_every_dtype(dtype: mx.Dtype, case: Case, options: dict):
-    check_avg(case, dtype, options)
+    check_avg(case, dtype, **options)
 
 
 @given(case=cases(), options=average_options())
 def test_float64_on_cpu(case: Case, options: dict):
     with mx.stream(mx.cpu):
         check_max(case, mx.float64)
-        check_avg(case, mx.float64, options)
+        check_avg(case, mx.float64, **options)
 
 
 def test_float64_average_keeps_its_precision():
@@ -115,7 +107,7 @@ def test_each_kind_of_data(ndim: int, kind: str):
     case = Case(g, 2, 5, Data(kind, 0))
     for dtype in FLOATS:
         check_max(case, dtype)
-        check_avg(case, dtype, {"count_include_pad": False})
+        check_avg(case, dtype, count_include_pad=False)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
@@ -127,7 +119,7 @@ def test_every_small_number_of_channels(ndim: int, channels: int):
         case = Case(g, 2, channels, Data(kind, channels))
         for dtype in (mx.float32, mx.bfloat16, mx.int8):
             check_max(case, dtype)
-            check_avg(case, dtype, {})
+            check_avg(case, dtype)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -150,8 +142,8 @@ def test_large_windows(kernel: int, stride: int):
     for kind in ("nan", "infinite", "normal"):
         case = Case(g, 1, 3, Data(kind, kernel))
         check_max(case, mx.float32)
-        check_avg(case, mx.float32, {})
-        check_avg(case, mx.float16, {"count_include_pad": False})
+        check_avg(case, mx.float32)
+        check_avg(case, mx.float16, count_include_pad=False)
 
 
 @given(case=cases())

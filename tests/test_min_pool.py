@@ -18,6 +18,7 @@ from checks import (
     check_higher_orders,
     check_mixed_modes,
     check_vmap,
+    check_winners,
     selection,
 )
 from hypothesis import given, settings
@@ -54,12 +55,7 @@ SHAPES = {
 
 
 def check(x: mx.array, g: Geometry) -> None:
-    values, indices = min_pool(x, g, return_indices=True)
-    expected = reference.min_pool(exact(x), g)
-    assert (values.dtype, indices.dtype) == (x.dtype, mx.uint32)
-    assert_same(values, expected.values)
-    assert_same(indices, expected.indices)
-    assert_identical(min_pool(x, g), values)
+    check_winners(min_pool, x, g, reference.min_pool(exact(x), g))
 
 
 def derivative(x: mx.array, g: Geometry):
