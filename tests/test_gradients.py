@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mlx.core as mx
 import numpy as np
 import pytest
 import reference
+from checks import (
+    LinearMap,
+    averaging,
+    check_derivatives,
+    check_higher_orders,
+    check_mixed_modes,
+    selection,
+    selection_of_maxima,
+)
 from hypothesis import given
 from strategies import ANY, FINITE, Case, Data, average_options, cases, geometries
 from support import (
     FLOATS,
-    absolute,
     assert_identical,
-    assert_rounded,
     assert_same,
     avg_op,
     avg_pool,
@@ -28,84 +37,41 @@ from support import (
 )
 
 
-def check_max_vjp(case: Case, dtype: mx.Dtype) -> None:
-    g = case.geometry
-    x, dy = case.input(dtype), case.more(case.output_shape, dtype)
-    dx = vjp(lambda x: max_pool(x, g), x, dy)
-    assert dx.dtype == dtype
-    indices = reference.max_pool(exact(x), g).indices
-    expected = reference.scatter(exact(dy), indices, g.size)
-    magnitude = reference.scatter(np.abs(exact(dy)), indices, g.size)
-    assert_rounded(dx, expected, magnitude, case.taps)
+def of_whole_numbers(linear: LinearMap) -> LinearMap:
+    """Their sums are exact."""
+    return replace(linear, terms=0, adjoint_terms=0)
 
 
-def check_max_jvp(case: Case, dtype: mx.Dtype) -> None:
-    g = case.geometry
-    x, t = case.input(dtype), case.more(case.input_shape, dtype)
-    dy = jvp(lambda x: max_pool(x, g), x, t)
-    assert dy.dtype == dtype
-    indices = reference.max_pool(exact(x), g).indices
-    assert_same(dy, reference.gather(exact(t), indices))
+def check_max(case: Case, dtype: mx.Dtype = mx.float32) -> None:
+    g, x = case.geometry, case.input(dtype)
+    linear = selection_of_maxima(x, g)
+    check_derivatives(fixed(max_pool, g), x, linear, case.data.seed)
 
 
-def check_avg_vjp(case: Case, dtype: mx.Dtype, options: dict) -> None:
-    g = case.geometry
-    x, dy = case.input(dtype), case.more(case.output_shape, dtype)
-    dx = vjp(lambda x: avg_pool(x, g, **options), x, dy)
-    assert dx.dtype == dtype
-    expected = reference.avg_pool_grad(exact(dy), g, **options)
-    magnitude = reference.avg_pool_grad(absolute(exact(dy)), g, **options)
-    assert_rounded(dx, expected, magnitude, case.taps)
-
-
-def check_avg_jvp(case: Case, dtype: mx.Dtype, options: dict) -> None:
-    g = case.geometry
-    x, t = case.input(dtype), case.more(case.input_shape, dtype)
-    dy = jvp(lambda x: avg_pool(x, g, **options), x, t)
-    assert dy.dtype == dtype
-    expected = reference.avg_pool(exact(t), g, **options)
-    magnitude = reference.avg_pool(absolute(exact(t)), g, **options)
-    assert_rounded(dy, expected, magnitude, case.taps)
+def check_avg(case: Case, dtype: mx.Dtype = mx.float32, **options) -> None:
+    g, x = case.geometry, case.input(dtype)
+    linear = averaging(g, **options)
+    check_derivatives(fixed(avg_pool, g, **options), x, linear, case.data.seed)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @given(case=cases())
-def test_max_vjp(dtype: mx.Dtype, case: Case):
-    check_max_vjp(case, dtype)
+def test_derivatives_of_maxima(dtype: mx.Dtype, case: Case):
+    check_max(case, dtype)
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@given(case=cases())
-def test_max_jvp(dtype: mx.Dtype, case: Case):
-    check_max_jvp(case, dtype)
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
 @given(case=cases(), options=average_options())
-def test_avg_vjp(dtype: mx.Dtype, case: Case, options: dict):
-    check_avg_vjp(case, dtype, options)
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@given(case=cases(), options=average_options())
-def test_avg_jvp(dtype: mx.Dtype, case: Case, options: dict):
-    check_avg_jvp(case, dtype, options)
-
-
-@given(case=cases(), options=average_options())
-def test_complex_average(case: Case, options: dict):
-    """The adjoint acts on each part by itself, as a real linear map."""
-    check_avg_vjp(case, mx.complex64, options)
-    check_avg_jvp(case, mx.complex64, options)
+def test_derivatives_of_averages(dtype: mx.Dtype, case: Case, options: dict):
+    """The adjoint acts on each part of a complex number by itself."""
+    check_avg(case, dtype, **options)
 
 
 @given(case=cases(), options=average_options())
 def test_float64_on_cpu(case: Case, options: dict):
     with mx.stream(mx.cpu):
-        check_max_vjp(case, mx.float64)
-        check_max_jvp(case, mx.float64)
-        check_avg_vjp(case, mx.float64, options)
-        check_avg_jvp(case, mx.float64, options)
+        check_max(case, mx.float64)
+        check_avg(case, mx.float64, **options)
 
 
 @pytest.mark.parametrize("dtype", [mx.bool_, mx.uint8, mx.int8, mx.int32], ids=str)
@@ -139,13 +105,13 @@ def test_large_windows_that_share_no_input(
     case = Case(geometry(size, kernel, stride), 2, channels, Data("ties", channels))
     for dtype in FLOATS:
         leave_garbage(case.input_shape, dtype)
-        check_max_vjp(case, dtype)
+        check_max(case, dtype)
     for dtype in (*FLOATS, mx.complex64):
         leave_garbage(case.input_shape, dtype)
-        check_avg_vjp(case, dtype, {})
+        check_avg(case, dtype)
     with mx.stream(mx.cpu):
-        check_max_vjp(case, mx.float64)
-        check_avg_vjp(case, mx.float64, {})
+        check_max(case, mx.float64)
+        check_avg(case, mx.float64)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
@@ -159,16 +125,15 @@ def test_windows_that_share_no_input(
     case = Case(g, 2, channels, Data("ties", channels))
     for dtype in FLOATS:
         leave_garbage(case.input_shape, dtype)
-        check_max_vjp(case, dtype)
+        check_max(case, dtype)
         leave_garbage(case.input_shape, dtype)
-        check_avg_vjp(case, dtype, {"count_include_pad": False})
-    check_avg_vjp(case, mx.complex64, {"divisor_override": -3})
+        check_avg(case, dtype, count_include_pad=False)
+    check_avg(case, mx.complex64, divisor_override=-3)
     x = case.input()
+    adjoint = selection_of_maxima(x, g).adjoint
     for kind in ("nan", "infinite"):
         dy = Data(kind, 1).array(case.output_shape, mx.float32)
-        dx = vjp(lambda x: max_pool(x, g), x, dy)
-        indices = reference.max_pool(exact(x), g).indices
-        assert_same(dx, reference.scatter(exact(dy), indices, g.size))
+        assert_same(vjp(fixed(max_pool, g), x, dy), adjoint(exact(dy)))
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
@@ -180,10 +145,9 @@ def test_each_kind_of_data(ndim: int, kind: str):
     )
     case = Case(g, 2, 5, Data(kind, 0))
     for dtype in FLOATS:
-        check_max_vjp(case, dtype)
-        check_max_jvp(case, dtype)
-        check_avg_vjp(case, dtype, {"count_include_pad": False})
-        check_avg_jvp(case, dtype, {"count_include_pad": True})
+        check_max(case, dtype)
+        for include in (False, True):
+            check_avg(case, dtype, count_include_pad=include)
 
 
 @pytest.mark.parametrize("channels", [*range(1, 20), 31, 64, 65, 130])
@@ -192,8 +156,8 @@ def test_every_small_number_of_channels(ndim: int, channels: int):
     for stride in (1, 2, 3, 4):  # overlapping, adjoining and separate windows
         g = geometry((8, 7, 6)[:ndim], 3, stride, 1)
         case = Case(g, 2, channels, Data("ties", channels))
-        check_max_vjp(case, mx.float32)
-        check_avg_vjp(case, mx.float32, {})
+        check_max(case)
+        check_avg(case)
 
 
 @pytest.mark.parametrize("kernel", [5, 7, 9, 13, 17, 32])
@@ -203,9 +167,9 @@ def test_large_windows(kernel: int, stride: int):
     g = geometry(size, kernel, stride, kernel // 2)
     for kind in ("nan", "normal"):
         case = Case(g, 1, 3, Data(kind, kernel))
-        check_max_vjp(case, mx.float32)
-        check_avg_vjp(case, mx.float32, {})
-        check_avg_vjp(case, mx.float16, {"count_include_pad": False})
+        check_max(case)
+        check_avg(case)
+        check_avg(case, mx.float16, count_include_pad=False)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 20])
@@ -226,21 +190,19 @@ def test_few_windows_of_long_axes(
     g = geometry(size, kernel, stride, padding)
     case = Case(g, 2, channels, Data("ties", channels))
     leave_garbage(case.input_shape, mx.float32)
-    check_max_vjp(case, mx.float32)
-    check_avg_vjp(case, mx.float32, {"count_include_pad": False})
+    check_max(case)
+    check_avg(case, count_include_pad=False)
 
 
 @pytest.mark.parametrize("kernel", [255, 256, 65_535, 65_536, 65_600])
 def test_kernels_about_the_limits_of_an_offset_type(kernel: int):
     g = geometry((70_000,), kernel, kernel // 3, ((kernel, 5),))
     x = Data("normal", 0).array((1, *g.size, 2), mx.float32)
-    dy = Data("ties", 1).array((1, *g.output, 2), mx.float32)
-    indices = exact(max_pool(x, g, return_indices=True)[1]).astype(np.int64)
+    indices = exact(max_pool(x, g, return_indices=True)[1])
     assert (indices == reference.NO_INDEX).any()
-    f = fixed(max_pool, g)
-    assert_same(vjp(f, x, dy), reference.scatter(exact(dy), indices, g.size))
-    t = Data("normal", 2).array((1, *g.size, 2), mx.float32)
-    assert_same(jvp(f, x, t), reference.gather(exact(t), indices))
+    linear, f = selection(indices, g), fixed(max_pool, g)
+    check_derivatives(f, x, linear)
+    check_derivatives(f, x, of_whole_numbers(linear), seed=1)
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
@@ -254,104 +216,21 @@ def test_half_precision_gradients_accumulate_in_float32(dtype: mx.Dtype):
     assert dx[0, 63, 63, 0].item() == 1
 
 
-@given(case=cases(FINITE, max_batch=1))
-def test_max_gradients_of_first_to_third_order(case: Case):
-    """f = sum(w y^4): each further derivative is again scatter of a multiple of
-    gather."""
-    g = case.geometry
-    x = mx.clip(case.input(), -2, 2)
-    w = case.more(case.output_shape)
-    u, v = (Data("ties", s).array(case.input_shape, mx.float32) for s in (8, 9))
-
-    def f(x):
-        y = mx.where(mx.isinf(y := max_pool(x, g)), 0, y)
-        return (w * y**4).sum()
-
-    first = mx.grad(f)
-    second = mx.grad(lambda x: (first(x) * u).sum())
-    third = mx.grad(lambda x: (second(x) * v).sum())
-
-    found = reference.max_pool(exact(x), g)
-    y = np.where(np.isinf(found.values), 0, found.values)
-    uy, vy = (reference.gather(exact(a), found.indices) for a in (u, v))
-    terms = (
-        (first, 4 * exact(w) * y**3),
-        (second, 12 * exact(w) * y**2 * uy),
-        (third, 24 * exact(w) * y * uy * vy),
-    )
-    for gradient, per_window in terms:
-        expected = reference.scatter(per_window, found.indices, g.size)
-        magnitude = reference.scatter(np.abs(per_window), found.indices, g.size)
-        assert_rounded(gradient(x), expected, 4 * magnitude, case.taps)
-
-
 @given(case=cases(FINITE, max_batch=1), options=average_options())
-def test_avg_gradients_of_first_to_third_order(case: Case, options: dict):
-    g = case.geometry
-    x = mx.clip(case.input(), -2, 2)
-    w = case.more(case.output_shape)
-    u, v = (Data("ties", s).array(case.input_shape, mx.float32) for s in (8, 9))
-
-    def f(x):
-        return (w * avg_pool(x, g, **options) ** 4).sum()
-
-    first = mx.grad(f)
-    second = mx.grad(lambda x: (first(x) * u).sum())
-    third = mx.grad(lambda x: (second(x) * v).sum())
-
-    negative = (options["divisor_override"] or 1) < 0
-    y, uy, vy = (reference.avg_pool(exact(a), g, **options) for a in (x, u, v))
-    if options["divisor_override"]:
-        options = options | {"divisor_override": abs(options["divisor_override"])}
-    ay, au, av = (reference.avg_pool(np.abs(exact(a)), g, **options) for a in (x, u, v))
-    weights = -exact(w) if negative else exact(w)
-    terms = (
-        (first, 4 * weights * y**3, 4 * ay**3),
-        (second, 12 * weights * y**2 * uy, 12 * ay**2 * au),
-        (third, 24 * weights * y * uy * vy, 24 * ay * au * av),
-    )
-    for gradient, per_window, size in terms:
-        expected = reference.avg_pool_grad(per_window, g, **options)
-        magnitude = reference.avg_pool_grad(np.abs(weights) * size, g, **options)
-        assert_rounded(gradient(x), expected, 4 * magnitude, case.taps)
+def test_gradients_of_first_to_third_order(case: Case, options: dict):
+    g, x, seed = case.geometry, case.input(), case.data.seed
+    check_higher_orders(fixed(max_pool, g), x, selection_of_maxima(x, g), seed)
+    averages = fixed(avg_pool, g, **options)
+    check_higher_orders(averages, x, averaging(g, **options), seed)
 
 
 @given(case=cases(FINITE))
-def test_forward_and_reverse_mode_are_adjoint(case: Case):
-    """<dy, J t> = <J' dy, t>, exactly, for whole numbers."""
-    g = case.geometry
-    x = case.input()
-    t = Data("ties", 1).array(case.input_shape, mx.float32)
-    dy = Data("ties", 2).array(case.output_shape, mx.float32)
-    f = fixed(max_pool, g)
-    forward = (dy * jvp(f, x, t)).sum()
-    reverse = (vjp(f, x, dy) * t).sum()
-    assert forward.item() == reverse.item()
-
-
-@given(case=cases(FINITE))
-def test_the_other_mixed_modes(case: Case):
-    """Forward over reverse, reverse over forward and forward over forward."""
-    g = case.geometry
-    x = case.input()
-    indices = reference.max_pool(exact(x), g).indices
-    t = Data("ties", 1).array(case.input_shape, mx.float32)
-    dy = Data("ties", 2).array(case.output_shape, mx.float32)
-    f = fixed(max_pool, g)
-
-    forward_over_reverse = jvp(lambda dy: vjp(f, x, dy), dy, dy)
-    assert_same(forward_over_reverse, reference.scatter(exact(dy), indices, g.size))
-    reverse_over_forward = vjp(lambda t: jvp(f, x, t), t, dy)
-    assert_same(reverse_over_forward, reference.scatter(exact(dy), indices, g.size))
-    forward_over_forward = jvp(lambda t: jvp(f, x, t), t, t)
-    assert_same(forward_over_forward, reference.gather(exact(t), indices))
-
-    a = fixed(avg_pool, g, divisor_override=1)
-    forward_over_reverse = jvp(lambda dy: vjp(a, x, dy), dy, dy)
-    expected = reference.avg_pool_grad(exact(dy), g, divisor_override=1)
-    assert_same(forward_over_reverse, expected)
-    reverse_over_forward = vjp(lambda t: jvp(a, x, t), t, dy)
-    assert_same(reverse_over_forward, expected)
+def test_mixed_modes(case: Case):
+    g, x = case.geometry, case.input()
+    maxima = of_whole_numbers(selection_of_maxima(x, g))
+    check_mixed_modes(fixed(max_pool, g), x, maxima)
+    sums = of_whole_numbers(averaging(g, divisor_override=1))
+    check_mixed_modes(fixed(avg_pool, g, divisor_override=1), x, sums)
 
 
 @given(g=geometries())
