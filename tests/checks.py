@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -80,6 +80,11 @@ def unpooling(indices: np.ndarray, size: tuple[int, ...]) -> LinearMap:
         0,
         0,
     )
+
+
+def of_whole_numbers(linear: LinearMap) -> LinearMap:
+    """Whose sums are exact."""
+    return replace(linear, terms=0, adjoint_terms=0)
 
 
 def assert_mapped(

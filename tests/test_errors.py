@@ -406,6 +406,14 @@ def test_a_huge_dilation(dilation: int):
     assert_same(dx_average, np.full((1, 16, 1), 0.5))
 
 
+@KINDS
+def test_a_huge_dilation_of_a_huge_output(kind: str):
+    """Which is never evaluated."""
+    with at_once():
+        y = op(kind, 1)(line(), 2, 1, 2**30, dilation=2**30 + 3)
+    assert y.shape == (1, 2**31 + 16 - (2**30 + 3), 1)
+
+
 def test_a_huge_dilation_and_stride():
     x = line()
     g = geometry((16,), 3, LARGEST, 2**30, 2**30)

@@ -169,24 +169,35 @@ def test_vmap_past_something_that_is_not_mapped(pool):
     assert_identical(mx.vmap(indices)(xs), stacked(indices, xs, 0))
 
 
+@pytest.mark.parametrize(
+    "axes", [(0, 0, 0), (None, 0, 0), (None, 2, -1), (None, None, 0)], ids=str
+)
 @POOLS
-@given(case=cases(FINITE, max_batch=1))
+@given(case=cases(FINITE))
 @settings(max_examples=25)
-def test_vmap_of_jvp_of_vjp(pool, case: Case):
-    g = case.geometry
-    f = fixed(max_pool if pool is max_op else avg_pool, g)
-    x, dy, t = (
+def test_vmap_of_jvp_of_vjp(pool, axes: tuple[int | None, ...], case: Case):
+    """Of all three arguments or only some, over differing axes."""
+    f = fixed(max_pool if pool is max_op else avg_pool, case.geometry)
+    examples = [
         Data("ties", s).array((3, *shape), mx.float32)
         for s, shape in enumerate(
             (case.input_shape, case.output_shape, case.output_shape)
         )
-    )
+    ]
 
     def push_pull(x, dy, t):
-        return jvp(lambda dy: vjp(f, x, dy) ** 2, dy, t)
+        return jvp(lambda dy: vjp(f, x, dy) ** 3, dy, t)
 
-    expected = mx.stack([push_pull(*parts) for parts in zip(x, dy, t, strict=True)])
-    assert_identical(mx.vmap(push_pull)(x, dy, t), expected)
+    def of_example(i: int) -> mx.array:
+        places = (0 if axis is None else i for axis in axes)
+        return push_pull(*(a[i] for a, i in zip(examples, places, strict=True)))
+
+    arguments = [
+        a[0] if axis is None else mx.moveaxis(a, 0, axis)
+        for a, axis in zip(examples, axes, strict=True)
+    ]
+    expected = mx.stack([of_example(i) for i in range(3)])
+    assert_identical(mx.vmap(push_pull, in_axes=axes)(*arguments), expected)
 
 
 @POOLS
