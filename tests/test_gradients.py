@@ -15,7 +15,7 @@ from checks import (
     selection,
     selection_of_maxima,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from strategies import ANY, FINITE, Case, Data, average_options, cases, geometries
 from support import (
     FLOATS,
@@ -209,12 +209,27 @@ def test_half_precision_gradients_accumulate_in_float32(dtype: mx.Dtype):
     assert dx[0, 63, 63, 0].item() == 1
 
 
-@given(case=cases(FINITE, max_batch=1), options=average_options())
-def test_gradients_of_first_to_third_order(case: Case, options: dict):
-    g, x, seed = case.geometry, case.input(), case.data.seed
-    check_higher_orders(fixed(max_pool, g), x, selection_of_maxima(x, g), seed)
+@given(case=cases(FINITE, max_batch=1))
+def test_gradients_of_maxima_of_first_to_third_order(case: Case):
+    g, x = case.geometry, case.input()
+    linear = selection_of_maxima(x, g)
+    check_higher_orders(fixed(max_pool, g), x, linear, case.data.seed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"count_include_pad": include} for include in (True, False)),
+        *({"divisor_override": divisor} for divisor in (7, -2)),
+    ],
+    ids=str,
+)
+@given(case=cases(FINITE, max_batch=1))
+@settings(max_examples=30)
+def test_gradients_of_averages_of_first_to_third_order(options: dict, case: Case):
+    g, linear = case.geometry, averaging(case.geometry, **options)
     averages = fixed(avg_pool, g, **options)
-    check_higher_orders(averages, x, averaging(g, **options), seed)
+    check_higher_orders(averages, case.input(), linear, case.data.seed)
 
 
 @given(case=cases(FINITE))
