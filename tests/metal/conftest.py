@@ -73,3 +73,9 @@ def library(host_folder: Path) -> ctypes.CDLL:
     """That build, asked from outside the process that runs shaders."""
     (extension,) = (host_folder / "site" / "mlx_pooling").glob("_ext.*.so")
     return shader_host.declared(str(extension))
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The shaders, as they are embedded."""
+    return shader_host.shader_source(tmp_path_factory.mktemp("source"))

@@ -13,8 +13,8 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the tests' clang is installed on Linux only", allow_module_level=True)
 
+from metal.plans import Shape, make_plan
 from metal.shader_host import require_driver
-from metal.test_plans import Shape, make_plan
 from reference import Geometry
 from support import geometry
 

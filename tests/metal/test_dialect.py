@@ -230,11 +230,6 @@ EVERY_KEYWORD = KEYWORDS | {
 }
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return shader_host.shader_source(tmp_path_factory.mktemp("source"))
-
-
 def without_comments(source: str) -> str:
     return re.sub(r"//.*", "", source)
 

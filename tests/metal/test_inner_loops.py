@@ -18,7 +18,6 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the tests' clang is installed on Linux only", allow_module_level=True)
 
-from metal import shader_host
 
 HOST = Path(__file__).parent / "host"
 
@@ -86,11 +85,6 @@ UNROLLED = (
     "-unroll-runtime=false",
 )
 Blocks = dict[str, list[str]]
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return shader_host.shader_source(tmp_path_factory.mktemp("source"))
 
 
 def compiled(

@@ -6,12 +6,21 @@ import ctypes
 import json
 import math
 import re
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+from metal.plans import (
+    FORWARD,
+    LAYERS,
+    Case,
+    Shape,
+    int64s,
+    is_flat,
+    make_plan,
+    plane,
+    shape_of,
+    whole_plan,
+)
 from reference import Geometry
 from support import geometry
 
@@ -20,35 +29,8 @@ SIZES = {
     **{"bool_": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2},
     **{"bfloat16": 2, "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8},
 }
-FORWARD = ("max_pool", "max_pool_gather", "avg_pool")
 BACKWARD = ("max_pool_scatter", "avg_pool_grad")
 AVG_OPS = ("avg_pool", "avg_pool_grad")
-PROJECT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a plan depends on."""
-
-    geometry: Geometry
-    batch: int = 1
-    channels: int = 1
-    dtype: str = "float32"
-    byte_offset: int = 0
-
-    @property
-    def offsets(self) -> str:
-        taps = math.prod(self.geometry.kernel)
-        return "uint8" if taps < 256 else "uint16" if taps < 2**16 else "uint32"
-
-    def positions(self, op: str) -> tuple[int, ...]:
-        """The spatial axes that threads are laid over."""
-        g = self.geometry
-        return tuple(g.output if op in FORWARD else g.size)
-
-
-def plane(size: int | tuple[int, int], *args, **kwargs) -> Geometry:
-    return geometry((size, size) if isinstance(size, int) else size, *args, **kwargs)
 
 
 SHAPES = {
@@ -106,37 +88,6 @@ CASES = [
     or "float" in shape.dtype
     or (op == "avg_pool" and shape.dtype in ("int8", "uint8", "int32", "int64"))
 ]
-
-
-def plan_arguments(op: str, shape: Shape) -> tuple:
-    g = shape.geometry
-    low, high = zip(*g.padding, strict=True)
-    return (
-        op.encode(),
-        shape.dtype.encode(),
-        b"" if op.startswith("avg") else shape.offsets.encode(),
-        g.ndim,
-        int64s(shape.batch, *g.size, shape.channels),
-        int64s(*g.kernel, *g.stride, *low, *high, *g.dilation),
-        ctypes.c_int64(shape.byte_offset),
-    )
-
-
-def whole_plan(library: ctypes.CDLL, op: str, shape: Shape) -> dict:
-    return json.loads(library.plan(*plan_arguments(op, shape)))
-
-
-def make_plan(library: ctypes.CDLL, op: str, shape: Shape) -> list[dict]:
-    return whole_plan(library, op, shape)["launches"]
-
-
-def int64s(*values: int) -> ctypes.Array:
-    return (ctypes.c_int64 * len(values))(*values)
-
-
-def is_flat(launch: dict) -> bool:
-    """Whether a thread moves all channels of the columns of its tile at once."""
-    return "_flat<" in launch["kernel"]
 
 
 def flat_arguments(launch: dict) -> tuple[str, int, int, int, int]:
@@ -669,30 +620,14 @@ def test_adaptive_windows_start_where_products_fit(
     assert f" {index}" in launch["kernel"]
 
 
-def benchmark_cases() -> list:
-    """The layers of networks that benchmarks measure."""
-    sys.path.insert(0, str(PROJECT / "benchmarks"))
-    from shapes import CASES
-
-    return list(CASES)
-
-
-def case_shape(case, dtype: str) -> Shape:
-    batch, *size, channels = case.shape
-    padding = tuple((p, p) for p in case.padding)
-    dilation = (case.dilation,) * len(size)
-    windows = (tuple(size), case.kernel, case.stride, padding, dilation)
-    return Shape(Geometry(*windows, case.ceil_mode), batch, channels, dtype)
-
-
 @pytest.mark.usefixtures("released")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("case", benchmark_cases(), ids=lambda case: case.name)
-def test_memory_of_a_gradient(library: ctypes.CDLL, case, dtype: str):
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_memory_of_a_gradient(library: ctypes.CDLL, layer: Case, dtype: str):
     """Beyond its results, a gradient keeps offsets and what passes leave, both ways."""
-    shape = case_shape(case, dtype)
-    ops = ("max_pool", "max_pool_scatter") if case.op == "max" else AVG_OPS
+    shape = shape_of(layer, dtype)
+    ops = ("max_pool", "max_pool_scatter") if layer.op == "max" else AVG_OPS
     between = sum(whole_plan(library, op, shape)["temporary_bytes"] for op in ops)
     outputs = shape.batch * math.prod(shape.geometry.output) * shape.channels
-    offsets = outputs * SIZES[shape.offsets] if case.op == "max" else 0
-    assert offsets + between <= 1.1 * (math.prod(case.shape) * SIZES[dtype] + offsets)
+    offsets = outputs * SIZES[shape.offsets] if layer.op == "max" else 0
+    assert offsets + between <= 1.1 * (math.prod(layer.shape) * SIZES[dtype] + offsets)

@@ -7,19 +7,15 @@ import hashlib
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import geometry
-from test_plans import SHAPES, Shape, is_flat, make_plan, plane
+from metal.plans import LAYERS, Case, Shape, is_flat, make_plan, plane, shape_of
+from test_plans import SHAPES
 
 from metal import shader_host
-
-sys.path.append(str(shader_host.PROJECT / "benchmarks"))
-from shapes import CASES, Case
 
 FLOATS = ("float32", "float16", "bfloat16")
 MAXIMA = ("max_pool", "max_pool_scatter", "max_pool_gather")
@@ -28,7 +24,7 @@ AVERAGES = ("avg_pool", "avg_pool_grad")
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+def ready_source(tmp_path_factory: pytest.TempPathFactory) -> str:
     return shader_host.ready_source(tmp_path_factory.mktemp("source"))
 
 
@@ -37,15 +33,9 @@ def instantiations(source: str) -> list[tuple[str, str]]:
     return re.findall(r'^MLX_POOLING_INSTANTIATE\("(\w+)", (.*)\)$', source, re.M)
 
 
-def test_names_are_unique(source: str):
-    names, kernels = zip(*instantiations(source), strict=True)
+def test_names_are_unique(ready_source: str):
+    names, kernels = zip(*instantiations(ready_source), strict=True)
     assert len(names) == len(set(names)) == len(set(kernels))
-
-
-def in_network(case: Case, dtype: str) -> Shape:
-    windows = (case.kernel, case.stride, case.padding, case.dilation)
-    g = geometry(case.shape[1:-1], *windows, ceil_mode=case.ceil_mode)
-    return Shape(g, case.shape[0], case.shape[-1], dtype)
 
 
 def alike(shape: Shape) -> Iterator[Shape]:
@@ -74,13 +64,13 @@ def occupancy(request: pytest.FixtureRequest, library: ctypes.CDLL) -> Iterator[
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_layers_of_networks_are_ready(
-    library: ctypes.CDLL, source: str, case: Case, dtype: str
+    library: ctypes.CDLL, ready_source: str, layer: Case, dtype: str
 ):
-    listed = set(instantiations(source))
-    ops = MAXIMA + UNPOOLING if case.op == "max" else AVERAGES
-    for shape in alike(in_network(case, dtype)):
+    listed = set(instantiations(ready_source))
+    ops = MAXIMA + UNPOOLING if layer.op == "max" else AVERAGES
+    for shape in alike(shape_of(layer, dtype)):
         for launch in launches(library, ops, shape):
             assert launch["ready"], launch["kernel"]
             assert (launch["name"], launch["kernel"]) in listed
@@ -122,14 +112,14 @@ def test_what_is_rare_is_not(library: ctypes.CDLL, shape: Shape):
 
 
 def test_only_a_library_of_these_shaders_is_used(
-    library: ctypes.CDLL, source: str, tmp_path: Path
+    library: ctypes.CDLL, ready_source: str, tmp_path: Path
 ):
     """It lies beside the extension and is named after what it is compiled from."""
     extension = tmp_path / "_ext.so"
     shutil.copy(library._name, extension)
     find = ctypes.CDLL(str(extension)).ready_library
     find.restype = ctypes.c_char_p
-    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(ready_source.encode()).hexdigest()[:16]
     for name in ("mlx_pooling", f"mlx_pooling_{digest[::-1]}"):
         (tmp_path / f"{name}.metallib").touch()
         assert find() == b""
