@@ -9,11 +9,33 @@ import numpy as np
 import pytest
 from reference import Geometry
 from strategies import Data
-from support import avg_pool, vjp
+from support import Op, avg_pool, jvp, max_pool, vjp
 
 from metal import shader_host
 
 Run = Callable[[], list[mx.array]]
+
+# Of data, in which what wins a window differs.
+KINDS = ("ties", "nan", "infinite", "low", "extremes")
+
+
+def extremes(pool: Op, x: mx.array, *args, **options) -> Run:
+    """Extremes with and without their indices, gather and scatter of small integers."""
+    t = Data("ties", 1).array(x.shape, x.dtype)
+    dy = Data("ties", 2).array(pool(x, *args, **options).shape, x.dtype)
+
+    def values(x: mx.array) -> mx.array:
+        return pool(x, *args, **options)
+
+    def run() -> list[mx.array]:
+        with_indices = pool(x, *args, **options, return_indices=True)
+        return [values(x), *with_indices, jvp(values, x, t), vjp(values, x, dy)]
+
+    return run
+
+
+def maxima(x: mx.array, g: Geometry) -> Run:
+    return extremes(max_pool, x, g)
 
 
 def averages(x: mx.array, dy: mx.array, g: Geometry, options: dict) -> Run:
@@ -58,6 +80,11 @@ def on_shaders(run: Run, order: str) -> tuple[list[mx.array], list[str]]:
     shader_host.run_shaders(True, order)
     outputs = run()
     return outputs, [record["kernel"] for record in records_of(outputs)]
+
+
+def kinds(kernels: list[str]) -> set[str]:
+    """Without a word on whether it is one of few channels."""
+    return {kernel[: kernel.index("<")].removesuffix("_flat") for kernel in kernels}
 
 
 def bits(a: mx.array) -> np.ndarray:

@@ -9,7 +9,15 @@ from itertools import product
 import mlx.core as mx
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, averages, on_kernels, on_shaders
+from agreement import (
+    KINDS,
+    agreed,
+    assert_agree,
+    averages,
+    maxima,
+    on_kernels,
+    on_shaders,
+)
 from hypothesis import given
 from reference import Geometry
 from strategies import FINITE, Case, Data, average_options, cases
@@ -20,10 +28,9 @@ from support import (
     avg_pool,
     exact,
     geometry,
-    jvp,
     max_pool,
+    short_name,
     sum_pool,
-    vjp,
 )
 
 METAL_NAMES = {
@@ -49,10 +56,6 @@ SUM_DTYPES = (mx.int32, mx.int64)
 HUGE = 2**31 - 1
 
 
-def short_name(value: object) -> str | None:
-    return str(value).removeprefix("mlx.core.") if type(value) is mx.Dtype else None
-
-
 def parts(a: mx.array) -> mx.array:
     return mx.view(a, mx.float32) if a.dtype == mx.complex64 else a
 
@@ -74,21 +77,6 @@ def assert_averages_agree(x: mx.array, dy: mx.array, g: Geometry, options: dict)
         actual, expected = parts(actual), parts(expected)
         error = 2 * terms * 2.0**-24 * np.abs(exact(magnitude)) + last_place(expected)
         assert np.all(np.abs(exact(actual) - exact(expected)) <= error)
-
-
-def maxima(x: mx.array, g: Geometry) -> Run:
-    """Maximum, its offsets as indices, gather and scatter of small integers."""
-    t = Data("ties", 1).array(x.shape, x.dtype)
-    dy = Data("ties", 2).array(max_pool(x, g).shape, x.dtype)
-
-    def pool(x: mx.array) -> mx.array:
-        return max_pool(x, g)
-
-    def run() -> list[mx.array]:
-        traced = max_pool(x, g, return_indices=True)
-        return [pool(x), *traced, jvp(pool, x, t), vjp(pool, x, dy)]
-
-    return run
 
 
 GEOMETRIES = {
@@ -126,9 +114,8 @@ def geometries(
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32])
 @pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
 def test_maxima(dtype: mx.Dtype, channels: int):
-    kinds = ("ties", "nan", "infinite", "low", "extremes")
     for i, g in geometries(dtype, channels, 6):
-        x = Data(kinds[i % len(kinds)], i).array((2, *g.size, channels), dtype)
+        x = Data(KINDS[i % len(KINDS)], i).array((2, *g.size, channels), dtype)
         assert_agree(maxima(x, g))
 
 

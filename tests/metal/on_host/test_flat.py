@@ -9,16 +9,16 @@ import mlx_pooling as mp
 import numpy as np
 import pytest
 from agreement import (
-    Run,
+    KINDS,
     agreed,
     assert_agree,
     error_of_fault,
     exact_averages,
+    maxima,
     on_shaders,
     records_of,
     tolerance,
 )
-from reference import Geometry
 from strategies import Data
 from support import FLOATS, INTEGERS, exact, geometry, max_pool, vjp
 
@@ -34,16 +34,6 @@ GEOMETRIES = {
     "1d": geometry((23,), 4, 4),
     "3d": geometry((4, 5, 7), (2, 3, 3), (1, 2, 1), 1),
 }
-KINDS = ("ties", "nan", "infinite", "low", "extremes")
-
-
-def maxima(x: mx.array, g: Geometry) -> Run:
-    dy = Data("ties", 2).array(max_pool(x, g).shape, x.dtype)
-
-    def pool(x: mx.array) -> mx.array:
-        return max_pool(x, g)
-
-    return lambda: [pool(x), *max_pool(x, g, return_indices=True), vjp(pool, x, dy)]
 
 
 def is_flat(kernels: list[str], name: str) -> bool:

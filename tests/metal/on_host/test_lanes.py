@@ -9,15 +9,16 @@ import mlx_pooling as mp
 import numpy as np
 import pytest
 from agreement import (
-    Run,
+    KINDS,
     agreed,
     assert_agree,
     error_of_fault,
+    extremes,
+    maxima,
     on_shaders,
     records_of,
     tolerance,
 )
-from reference import Geometry
 from strategies import Data
 from support import (
     FLOATS,
@@ -25,15 +26,12 @@ from support import (
     avg_pool,
     exact,
     geometry,
-    jvp,
     max_pool,
     sum_pool,
-    vjp,
 )
 
 from metal import shader_host
 
-KINDS = ("ties", "nan", "infinite", "low", "extremes")
 SOME_DTYPES = (mx.bool_, mx.int8, mx.uint16, mx.uint32, mx.int64, mx.uint64, *FLOATS)
 
 GEOMETRIES = {
@@ -68,21 +66,6 @@ def forward_kernels(kernels: list[str]) -> list[str]:
     return found
 
 
-def extremes(pool, x: mx.array) -> Run:
-    """Extremes, with and without their indices, gather and scatter."""
-    dy = Data("ties", 2).array(pool(x).shape, x.dtype)
-    return lambda: [
-        pool(x),
-        *pool(x, return_indices=True),
-        jvp(pool, x, x),
-        vjp(pool, x, dy),
-    ]
-
-
-def maxima(x: mx.array, g: Geometry) -> Run:
-    return extremes(lambda x, **options: max_pool(x, g, **options), x)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_maxima(name: str, kind: str):
@@ -106,20 +89,14 @@ def test_maxima_of_every_type(name: str, dtype: mx.Dtype):
 def test_minima(dtype: mx.Dtype):
     for size, kind in (((7, 8), "extremes"), ((18, 19), "nan")):
         x = Data(kind, 1).array((1, *size, 3), dtype)
-        run = extremes(
-            lambda x, **options: mp.min_pool2d(x, x.shape[1:3], **options), x
-        )
-        forward_kernels(assert_agree(run))
+        forward_kernels(assert_agree(extremes(mp.min_pool2d, x, size)))
 
 
 @pytest.mark.parametrize("outputs", [(1, 1), (2, 1), (3, 4), (5, 7)])
 @pytest.mark.parametrize("channels", [1, 4, 6])
 def test_adaptive(outputs: tuple[int, int], channels: int):
     x = Data("nan", channels).array((1, 33, 40, channels), mx.float32)
-    run = extremes(
-        lambda x, **options: mp.adaptive_max_pool2d(x, outputs, **options), x
-    )
-    forward_kernels(assert_agree(run))
+    forward_kernels(assert_agree(extremes(mp.adaptive_max_pool2d, x, outputs)))
     x = Data("ties", channels).array((1, 33, 40, channels), mx.float16)
     ((y, expected),), kernels = agreed(lambda: [mp.adaptive_avg_pool2d(x, outputs)])
     forward_kernels(kernels)

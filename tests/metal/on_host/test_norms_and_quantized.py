@@ -6,7 +6,7 @@ import mlx.core as mx
 import mlx_pooling as mp
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, on_shaders
+from agreement import Run, agreed, assert_agree, kinds, on_shaders
 from mlx_pooling import _ext
 from mlx_pooling._arguments import make_window
 from reference import Geometry
@@ -40,10 +40,6 @@ GEOMETRIES = {
     },
 }
 CASES = [(kind, name) for kind, found in GEOMETRIES.items() for name in found]
-
-
-def kinds(kernels: list[str]) -> set[str]:
-    return {kernel[: kernel.index("<")].removesuffix("_flat") for kernel in kernels}
 
 
 def quantized(g: Geometry, x: mx.array, zero_point: int, **options) -> Run:

@@ -8,7 +8,7 @@ import mlx.core as mx
 import mlx_pooling as mp
 import numpy as np
 import pytest
-from agreement import Run, agreed, assert_agree, tolerance
+from agreement import KINDS, agreed, assert_agree, extremes, tolerance
 from strategies import Data
 from support import FLOATS, INTEGERS, exact, jvp, vjp
 
@@ -18,7 +18,6 @@ SOME_DTYPES = (mx.bool_, mx.int8, mx.uint16, mx.int32, mx.uint64, *FLOATS)
 AXES = {1: (9,), 2: (5, 9), 3: (3, 5, 9)}
 # Of 9, 5 and 3 inputs: fewer and more, some that divide.
 OUTPUTS = {1: [(4,), (13,), (3,)], 2: [(3, 7), (2, 3), (8, 5)], 3: [(2, 1, 4), 2]}
-KINDS = ("ties", "nan", "infinite", "low", "extremes")
 
 
 def function(name: str, axes: int):
@@ -27,21 +26,6 @@ def function(name: str, axes: int):
 
 def every_output(axes: int) -> list[tuple[int, ...]]:
     return [o if isinstance(o, tuple) else (o,) * axes for o in OUTPUTS[axes]]
-
-
-def extremes(pool, x: mx.array, **options) -> Run:
-    """Extremes, their indices, gather and scatter of small integers."""
-    t = Data("ties", 1).array(x.shape, x.dtype)
-    dy = Data("ties", 2).array(pool(x, **options).shape, x.dtype)
-
-    def values(x: mx.array) -> mx.array:
-        return pool(x, **options)
-
-    def run() -> list[mx.array]:
-        with_indices = pool(x, **options, return_indices=True)
-        return [values(x), *with_indices, jvp(values, x, t), vjp(values, x, dy)]
-
-    return run
 
 
 @pytest.mark.parametrize("channels", [1, 4])

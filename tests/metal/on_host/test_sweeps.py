@@ -10,16 +10,16 @@ import mlx_pooling as mp
 import numpy as np
 import pytest
 from agreement import (
-    Run,
     agreed,
     assert_agree,
     exact_averages,
+    kinds,
+    maxima,
     on_shaders,
     tolerance,
 )
-from reference import Geometry
 from strategies import Data
-from support import FLOATS, exact, geometry, jvp, max_pool, sum_pool, vjp
+from support import FLOATS, exact, geometry, sum_pool
 
 HUGE = 2**31 - 1
 DTYPES = (mx.bool_, mx.uint8, mx.int16, mx.int64, *FLOATS)
@@ -65,26 +65,6 @@ DIRECT_BACK = ("1d", "2d, apart", "2d, only padding")
 
 def takes_passes_back(name: str, dtype: mx.Dtype, channels: int) -> bool:
     return name not in DIRECT_BACK or min(channels, 16 // dtype.size) < 8
-
-
-def kinds(kernels: list[str]) -> set[str]:
-    """Without a word on whether it is one of few channels."""
-    return {kernel[: kernel.index("<")].removesuffix("_flat") for kernel in kernels}
-
-
-def maxima(x: mx.array, g: Geometry) -> Run:
-    """Maximum, its offsets as indices, and scatter of small integers."""
-    dy = Data("ties", 2).array(max_pool(x, g).shape, x.dtype)
-
-    def pool(x: mx.array) -> mx.array:
-        return max_pool(x, g)
-
-    return lambda: [
-        pool(x),
-        *max_pool(x, g, return_indices=True),
-        jvp(pool, x, x),
-        vjp(pool, x, dy),
-    ]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
