@@ -26,7 +26,7 @@ from command import (
     write_json,
 )
 from measure import Action, interleave
-from report import number
+from report import PASSES, number
 from rich import box
 from rich.table import Table
 from shapes import Case, make_case
@@ -47,7 +47,6 @@ CASES = tuple(
     )
     for op in ("max", "avg")
 )
-PASSES = ("forward", "forward + vjp")
 
 Pool: TypeAlias = Callable[[mx.array], mx.array]
 
@@ -91,8 +90,8 @@ def table(results: list[dict[str, Any]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for head in ("window", "NCHW"):
         table.add_column(head, no_wrap=True)
-    for which in PASSES:
-        for head in (f"{which}\ncopy ms", "planes ms", "ratio"):
+    for title in PASSES.values():
+        for head in (f"{title}\ncopy ms", "planes ms", "ratio"):
             table.add_column(head, justify="right", no_wrap=True)
     for result in results:
         cells = []

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -145,19 +146,26 @@ def _sysctl(name: str) -> int:
     return int(call.stdout) if call.returncode == 0 else 0
 
 
-def describe(device: mx.Device, *packages: str) -> dict[str, str]:
-    """The command, the machine and the versions, as text for a header and for JSON."""
+def this_command() -> str:
+    script = f"benchmarks/{Path(sys.argv[0]).name}"
+    return shlex.join(["python", script, *sys.argv[1:]])
+
+
+def versions_of(*packages: str) -> str:
+    """Python's, and those of the packages that are installed."""
     versions = [f"python {platform.python_version()}"]
     for package in packages:
-        try:
+        with suppress(PackageNotFoundError):
             versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    script = f"benchmarks/{Path(sys.argv[0]).name}"
+    return ", ".join(versions)
+
+
+def describe(device: mx.Device, *packages: str) -> dict[str, str]:
+    """The command, the machine and the versions, as text for a header and for JSON."""
     return {
-        "command": shlex.join(["python", script, *sys.argv[1:]]),
+        "command": this_command(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} before the run",
         "device": f"{device.type.name}, {mx.device_info(device)['device_name']}",
-        "versions": ", ".join(versions),
+        "versions": versions_of(*packages),
     }

@@ -13,8 +13,6 @@ LD_LIBRARY_PATH) are all of CUDA that it takes.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -30,7 +28,7 @@ from command import (
     wide_console,
     write_json,
 )
-from measure import describe
+from measure import this_command, versions_of
 from report import PASSES, number
 from rich import box
 from rich.table import Table
@@ -139,8 +137,8 @@ def main() -> None:
         raise SystemExit(str(error)) from None
     bandwidth = shader_host.library().cuda_copy_bandwidth()
     about = {
-        "command": shlex.join(["python", "benchmarks/metal_on_cuda.py", *sys.argv[1:]]),
-        "versions": describe(mx.default_device(), "mlx")["versions"],
+        "command": this_command(),
+        "versions": versions_of("mlx"),
         "GPU": shader_host.library().cuda_device().decode(),
         "copy": f"{bandwidth / 1e9:.0f} GB/s read and written",
         "dtype": args.dtype,

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -33,7 +31,7 @@ from command import (
     wide_console,
     write_json,
 )
-from measure import describe, peak_bytes
+from measure import peak_bytes, this_command, versions_of
 from report import OURS, PASSES, THEIRS, number
 from rich import box
 from rich.table import Table
@@ -336,8 +334,8 @@ def main() -> None:
     mx.set_default_device(mx.cpu)
     console = wide_console(180)
     about = {
-        "command": shlex.join(["python", "benchmarks/metal_traffic.py", *sys.argv[1:]]),
-        "versions": describe(mx.default_device(), "mlx")["versions"],
+        "command": this_command(),
+        "versions": versions_of("mlx"),
         "dtype": args.dtype,
         "shapes": "as in the networks, none scaled down",
     }

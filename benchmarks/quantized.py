@@ -30,7 +30,7 @@ from command import (
 )
 from contenders import torch
 from measure import Action, interleave
-from report import MEAN, OURS, TORCH, mean_speedups, number
+from report import MEAN, OURS, TORCH, mean_speedups, number, speedup
 from rich import box
 from rich.table import Table
 from shapes import CASES, Case
@@ -97,9 +97,8 @@ def run_case(case: Case, args: argparse.Namespace) -> Result:
     return {**asdict(case), "window": case.window, "ms": ms}
 
 
-def speedup(result: Result, rival: str) -> float | None:
-    ms = result["ms"]
-    return ms[rival] / ms[OURS] if rival in ms else None
+def speedup_over(result: Result, rival: str) -> float | None:
+    return speedup(result["ms"], rival)
 
 
 def table(results: list[Result], means: dict[str, float | None]) -> Table:
@@ -113,7 +112,7 @@ def table(results: list[Result], means: dict[str, float | None]) -> Table:
     for result in results:
         cells = [result["ms"][OURS]]
         for rival in RIVALS:
-            cells += [result["ms"].get(rival), speedup(result, rival)]
+            cells += [result["ms"].get(rival), speedup_over(result, rival)]
         table.add_row(
             result["name"],
             result["window"],
@@ -142,7 +141,7 @@ def main() -> None:
     cases = select([c for c in CASES if len(c.kernel) == 2], args.filter)
     console, about = start(args, "torch", dtype=args.dtype)
     results = [run_case(case, args) for case in track(cases, lambda c: c.name)]
-    means = mean_speedups(results, RIVALS, speedup)
+    means = mean_speedups(results, RIVALS, speedup_over)
     console.print(table(results, means))
     write_json(args.json, about=about, results=results, means=means)
 

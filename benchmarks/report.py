@@ -28,7 +28,12 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _speedup(which: str, result: Result, rival: str) -> float | None:
+def speedup(ms: dict[str, float], rival: str) -> float | None:
+    """None where the rival was not timed."""
+    return ms[rival] / ms[OURS] if rival in ms else None
+
+
+def _speedup_of_pass(which: str, result: Result, rival: str) -> float | None:
     return result[which]["speedup"].get(rival)
 
 
@@ -64,7 +69,7 @@ def geometric_means(results: list[Result]) -> Means:
             which: mean_speedups(
                 group,
                 RIVALS,
-                partial(_speedup, which),
+                partial(_speedup_of_pass, which),
             )
             for which in PASSES
         }

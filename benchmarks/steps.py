@@ -23,7 +23,7 @@ from command import (
 )
 from contenders import torch
 from measure import Action, interleave
-from report import MEAN, OURS, TORCH, mean_speedups, number
+from report import MEAN, OURS, TORCH, mean_speedups, number, speedup
 from rich import box
 from rich.table import Table
 from shapes import Case
@@ -80,9 +80,8 @@ def run_case(case: Case, found: dict[str, Steps], args: argparse.Namespace) -> R
     return result
 
 
-def speedup(result: Result, step: str) -> float | None:
-    ms = result["ms"][step]
-    return ms[TORCH] / ms[OURS] if TORCH in ms else None
+def speedup_of(result: Result, step: str) -> float | None:
+    return speedup(result["ms"][step], TORCH)
 
 
 def table(results: list[Result], means: dict[str, float | None]) -> Table:
@@ -96,7 +95,7 @@ def table(results: list[Result], means: dict[str, float | None]) -> Table:
         cells = []
         for step in means:
             ms = result["ms"][step]
-            cells += [ms[OURS], ms.get(TORCH), speedup(result, step)]
+            cells += [ms[OURS], ms.get(TORCH), speedup(ms, TORCH)]
         table.add_row(
             result["name"],
             result["window"],
@@ -128,6 +127,6 @@ def run(
         run_case(case, libraries(case, ours, torchs), args)
         for case in track(cases, lambda c: c.name)
     ]
-    means = mean_speedups(results, list(results[0]["ms"]), speedup)
+    means = mean_speedups(results, list(results[0]["ms"]), speedup_of)
     console.print(table(results, means))
     write_json(args.json, about=about, results=results, means=means)
