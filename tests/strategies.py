@@ -177,6 +177,12 @@ def cases(
     )
 
 
+def adaptive_cases(
+    kinds: tuple[str, ...] = ANY, max_batch: int = 2
+) -> st.SearchStrategy[Case]:
+    return cases(kinds, adaptives(), max_batch)
+
+
 def average_options() -> st.SearchStrategy[dict]:
     return st.fixed_dictionaries(
         {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import mlx_pooling
 import numpy as np
+import pytest
 from mlx_pooling import _ext
 from mlx_pooling._arguments import make_window
 from reference import Adaptive, Geometry
@@ -26,6 +27,9 @@ INTEGERS = (
     mx.uint32,
     mx.uint64,
 )
+# Of which there are extremes.
+ORDERED = (mx.bool_, *INTEGERS, *FLOATS)
+EVERY_DTYPE = (*ORDERED, mx.complex64)  # but float64, which only CPUs have
 
 # Stored fraction bits and smallest normal exponent.
 PRECISION = {
@@ -36,6 +40,10 @@ PRECISION = {
     mx.complex64: (23, -126),
 }
 
+NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
+KINDS = pytest.mark.parametrize("kind", ["Max", "Avg"])
+INPUTS = {1: (1, 8, 2), 2: (1, 8, 9, 2), 3: (1, 8, 9, 7, 2)}  # shapes, by ndim
+
 
 def max_op(ndim: int) -> Op:
     return getattr(mlx_pooling, f"max_pool{ndim}d")
@@ -43,6 +51,9 @@ def max_op(ndim: int) -> Op:
 
 def avg_op(ndim: int) -> Op:
     return getattr(mlx_pooling, f"avg_pool{ndim}d")
+
+
+POOLS = pytest.mark.parametrize("pool", [max_op, avg_op], ids=["max", "avg"])
 
 
 def min_op(ndim: int) -> Op:

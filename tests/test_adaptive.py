@@ -27,10 +27,13 @@ from checks import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Adaptive
-from strategies import ANY, FINITE, Case, Data, adaptives, cases
+from strategies import ANY, FINITE, Case, Data, adaptive_cases
 from support import (
+    EVERY_DTYPE,
     FLOATS,
-    INTEGERS,
+    INPUTS,
+    NDIMS,
+    ORDERED,
     adaptive_avg_pool,
     adaptive_max_pool,
     adaptive_op,
@@ -50,11 +53,8 @@ from support import (
 )
 
 KINDS = pytest.mark.parametrize("kind", ["avg", "max"])
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 ORDINARY = {"avg": avg_op, "max": max_op}
 ADAPTIVE = {"avg": adaptive_avg_pool, "max": adaptive_max_pool}
-MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
-AVG_DTYPES = (*MAX_DTYPES, mx.complex64)
 
 # Of each dimension: sizes that do not divide, that do, and more outputs than inputs.
 SHAPES = {
@@ -70,10 +70,6 @@ EVERY_SHAPE = [g for shapes in SHAPES.values() for g in shapes]
 OF_EVERY_SHAPE = pytest.mark.parametrize(
     "g", EVERY_SHAPE, ids=lambda g: f"{g.size}-{g.output}".replace(" ", "")
 )
-
-
-def adaptive_cases(kinds=ANY, **options) -> st.SearchStrategy[Case]:
-    return cases(kinds, adaptives(), **options)
 
 
 def derivative(kind: str, x: mx.array, g: Adaptive):
@@ -93,14 +89,14 @@ def check_avg(x: mx.array, g: Adaptive) -> None:
 CHECKS = {"avg": check_avg, "max": check_max}
 
 
-@pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 @given(case=adaptive_cases())
 @settings(max_examples=25)
 def test_maxima_and_indices_of_every_dtype(dtype: mx.Dtype, case: Case):
     check_max(case.input(dtype), case.geometry)
 
 
-@pytest.mark.parametrize("dtype", AVG_DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", EVERY_DTYPE, ids=short_name)
 @given(case=adaptive_cases())
 @settings(max_examples=25)
 def test_averages_of_every_dtype(dtype: mx.Dtype, case: Case):
@@ -239,7 +235,7 @@ def test_none_keeps_an_axis(kind: str):
 def test_an_output_as_large_as_the_input_is_the_input(ndim: int):
     size = (5, 4, 3)[:ndim]
     positions = np.arange(math.prod(size)).reshape(1, *size, 1)
-    for dtype in MAX_DTYPES:
+    for dtype in ORDERED:
         x = Data("extremes", 0).array((2, *size, 3), dtype)
         values, indices = adaptive_op("max", ndim)(x, size, return_indices=True)
         assert_identical(values, x)
@@ -754,9 +750,6 @@ def errors_of(kind: str, ndim: int, x: mx.array, output_size) -> list[str]:
         getattr(mlx_pooling, module)(output_size)(x)
     assert str(other.value).startswith(f"[{module}] ")
     return [str(error.value).split("] ", 1)[1] for error in (raised, other)]
-
-
-INPUTS = {1: (1, 8, 2), 2: (1, 8, 9, 2), 3: (1, 8, 9, 7, 2)}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from strategies import ANY, FINITE, Case, Data, average_options, cases
 from support import (
     FLOATS,
     INTEGERS,
+    NDIMS,
+    POOLS,
     absolute,
     adaptive_op,
     assert_identical,
@@ -128,7 +130,7 @@ def test_float64(case: Case, options: dict):
             assert_identical(fallback, kernel)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("kind", ANY)
 def test_each_kind_of_data(ndim: int, kind: str):
     g = geometry(
@@ -165,8 +167,8 @@ def test_jvp_and_second_order(case: Case):
                 )
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@NDIMS
+@POOLS
 def test_none_of_our_primitives_are_used(pool, ndim: int):
     x = mx.random.normal((1, *(5,) * ndim, 2))
     f = power_sum(fixed(pool(ndim), 2), 2)
@@ -227,7 +229,7 @@ def test_other_threads_are_not_affected():
     assert found == [True]
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_bad_arguments_are_still_errors(pool):
     x = mx.zeros((1, 4, 4, 1))
     for bad in (
@@ -239,7 +241,7 @@ def test_bad_arguments_are_still_errors(pool):
             pool(2)(x, **bad)
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_empty_and_unbatched(pool):
     for shape in ((0, 6, 6, 2), (1, 6, 6, 0), (6, 6, 2), (2, 6, 6, 3)):
         x = mx.ones(shape)
@@ -272,7 +274,7 @@ def test_half_precision_gradients_are_rounded_once():
 
 
 @pytest.mark.parametrize("axis", range(5))
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_vmap_and_compile(pool, axis: int):
     shape = (2, 5, 6, 3)
     xs = Data("ties", 0).array((*shape[:axis], 4, *shape[axis:]), mx.float32)
@@ -328,7 +330,7 @@ def test_float64_averages_of_any_divisor():
             assert exact(kernel).item() == exact(fallback).item() == 2
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_views(pool):
     x = mx.random.normal((2, 12, 5, 8)).transpose(0, 3, 1, 2)[:, ::2, ::-1, 1:]
     f = fixed(pool(2), 3, 2, 1)

@@ -18,10 +18,8 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_pooling import convert, patch_mlx_nn, revert
 from models import POOLS, ResNet
-from support import assert_identical, exact, layer
+from support import KINDS, NDIMS, assert_identical, exact, layer
 
-KINDS = pytest.mark.parametrize("kind", ["Max", "Avg"])
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 MODELS = pytest.mark.parametrize("build", POOLS, ids=lambda build: build.__name__)
 NAMES = [f"{kind}Pool{n}d" for kind in ("Max", "Avg") for n in (1, 2, 3)]
 NAMESPACES = (nn, nn.layers, nn.layers.pooling)

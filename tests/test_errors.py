@@ -13,6 +13,9 @@ import pytest
 import reference
 from mlx_pooling import _ext
 from support import (
+    INPUTS,
+    KINDS,
+    NDIMS,
     assert_same,
     avg_op,
     avg_pool,
@@ -27,9 +30,6 @@ from support import (
 )
 
 LARGEST = 2**31 - 1
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
-KINDS = pytest.mark.parametrize("kind", ["Max", "Avg"])
-INPUTS = {1: (1, 8, 2), 2: (1, 8, 9, 2), 3: (1, 8, 9, 7, 2)}
 
 
 def op(kind: str, ndim: int):

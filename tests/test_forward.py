@@ -10,8 +10,12 @@ from checks import check_averages
 from hypothesis import given
 from strategies import ANY, FINITE, Case, Data, average_options, cases
 from support import (
+    EVERY_DTYPE,
     FLOATS,
     INTEGERS,
+    NDIMS,
+    ORDERED,
+    POOLS,
     assert_identical,
     assert_same,
     avg_op,
@@ -26,9 +30,6 @@ from support import (
     short_name,
 )
 
-MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
-AVG_DTYPES = (mx.bool_, *INTEGERS, *FLOATS, mx.complex64)
-
 
 def check_max(case: Case, dtype: mx.Dtype) -> None:
     x = case.input(dtype)
@@ -41,13 +42,13 @@ def check_avg(case: Case, dtype: mx.Dtype, **options) -> None:
     check_averages(avg_pool, case.input(dtype), case.geometry, **options)
 
 
-@pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 @given(case=cases())
 def test_max_of_every_dtype(dtype: mx.Dtype, case: Case):
     check_max(case, dtype)
 
 
-@pytest.mark.parametrize("dtype", AVG_DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", EVERY_DTYPE, ids=short_name)
 @given(case=cases(), options=average_options())
 def test_avg_of_every_dtype(dtype: mx.Dtype, case: Case, options: dict):
     check_avg(case, dtype, **options)
@@ -98,7 +99,7 @@ def test_average_of_large_integers():
     assert exact(y).item() == np.float32(top)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("kind", ANY)
 def test_each_kind_of_data(ndim: int, kind: str):
     g = geometry(
@@ -110,7 +111,7 @@ def test_each_kind_of_data(ndim: int, kind: str):
         check_avg(case, dtype, count_include_pad=False)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("channels", [*range(1, 20), 31, 32, 48, 64, 65, 130, 240])
 def test_every_small_number_of_channels(ndim: int, channels: int):
     """Alone, in pairs or more, vectors are searched again if they hold a NaN."""
@@ -177,7 +178,7 @@ def test_int_tuple_and_pair_arguments_are_the_same(case: Case):
     assert_identical(pairs, scalar)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_stride_defaults_to_the_kernel(ndim: int):
     x = Data("ties", 0).array((2, *(7, 8, 9)[:ndim], 3), mx.float32)
     kernel = (3, 2, 4)[:ndim]
@@ -220,7 +221,7 @@ def test_dilation_of_average_and_stream_are_keyword_only():
         max_op(2)(x, 2, 2, 0, 1, False, False, mx.cpu)
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_stream_may_be_a_device_or_a_stream(pool):
     x = Data("ties", 0).array((2, 6, 6, 3), mx.float32)
     expected = pool(2)(x, 2)
@@ -229,7 +230,7 @@ def test_stream_may_be_a_device_or_a_stream(pool):
     assert_identical(pool(2)(x, 2, stream=None), expected)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_ceil_mode_rounds_a_part_of_a_window_to_one(ndim: int):
     """As PyTorch, while less than a stride is missing."""
     for size, kernel, stride, padding in ((1, 2, 2, 0), (2, 3, 2, 0), (3, 9, 7, 2)):
@@ -248,7 +249,7 @@ def test_ceil_mode_rounds_a_part_of_a_window_to_one(ndim: int):
             max_op(ndim)(x, kernel, stride, padding)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_windows_wholly_in_the_padding(ndim: int):
     g = geometry((2, 3, 2)[:ndim], 2, 1, 5)
     for dtype in (mx.float32, mx.bfloat16, mx.int8, mx.uint16, mx.int64, mx.bool_):

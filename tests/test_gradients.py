@@ -19,6 +19,8 @@ from hypothesis import given, settings
 from strategies import ANY, FINITE, Case, Data, average_options, cases, geometries
 from support import (
     FLOATS,
+    NDIMS,
+    POOLS,
     assert_identical,
     assert_same,
     avg_op,
@@ -107,7 +109,7 @@ def test_large_windows_that_share_no_input(
         check_avg(case, mx.float64)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("channels", [8, 17, 64])
 @pytest.mark.parametrize(("stride", "dilation"), [(2, 1), (3, 1), (2, 3), (5, 3)])
 def test_windows_that_share_no_input(
@@ -129,7 +131,7 @@ def test_windows_that_share_no_input(
         assert_same(vjp(fixed(max_pool, g), x, dy), adjoint(exact(dy)))
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("kind", ANY)
 def test_each_kind_of_data(ndim: int, kind: str):
     """Overlapping, padded, dilated windows, and one overhanging in ceil_mode."""
@@ -144,7 +146,7 @@ def test_each_kind_of_data(ndim: int, kind: str):
 
 
 @pytest.mark.parametrize("channels", [*range(1, 20), 31, 64, 65, 130])
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_every_small_number_of_channels(ndim: int, channels: int):
     for stride in (1, 2, 3, 4):  # overlapping, adjoining and separate windows
         g = geometry((8, 7, 6)[:ndim], 3, stride, 1)
@@ -269,7 +271,7 @@ def test_a_nan_cotangent_reaches_only_the_winner():
     np.testing.assert_array_equal(exact(dx).ravel(), [0, np.nan, 0, 1, 0, 1, 0, 1])
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (5, 1), (3, 2), (2, 2), (7, 3)])
 def test_gradients_are_the_same_bits_each_time(pool, kernel: int, stride: int):
     x = mx.random.normal((4, 40, 40, 24), key=mx.random.key(0))
@@ -280,7 +282,7 @@ def test_gradients_are_the_same_bits_each_time(pool, kernel: int, stride: int):
         assert_identical(vjp(f, x, dy), first)
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_gradients_do_not_depend_on_the_batch(pool):
     """So the order of summation does not depend on how work was divided."""
     x = mx.random.normal((8, 20, 20, 6), key=mx.random.key(0))
@@ -321,7 +323,7 @@ def test_offsets_are_made_only_in_a_trace():
     assert outputs(*constants) == {"MaxPool": 1}
 
 
-@pytest.mark.parametrize("pool", [max_op, avg_op])
+@POOLS
 def test_gradients_do_not_keep_the_input(pool):
     """Once y is evaluated, what dx still needs is dy and at most the offsets."""
     x = mx.random.normal((4, 64, 64, 64)) + 1

@@ -14,6 +14,8 @@ from strategies import Case, Data, cases
 from support import (
     FLOATS,
     INTEGERS,
+    NDIMS,
+    ORDERED,
     assert_identical,
     assert_same,
     exact,
@@ -27,7 +29,7 @@ def check(x: mx.array, g: reference.Geometry) -> None:
     check_winners(max_pool, x, g, reference.max_pool(exact(x), g))
 
 
-@pytest.mark.parametrize("dtype", [mx.bool_, *INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize("dtype", ORDERED, ids=str)
 @given(case=cases())
 def test_indices_of_every_dtype(dtype: mx.Dtype, case: Case):
     check(case.input(dtype), case.geometry)
@@ -52,7 +54,7 @@ def test_indices_point_at_the_values(case: Case):
     np.testing.assert_array_equal(exact(values).reshape(expected.shape), expected)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_ties_take_the_first_tap(ndim: int):
     g = geometry((4,) * ndim, 2)
     _, indices = max_pool(mx.zeros((1, *g.size, 3)), g, return_indices=True)
@@ -98,7 +100,7 @@ def test_all_lowest_has_its_first_valid_tap(dtype: mx.Dtype):
     np.testing.assert_array_equal(exact(indices)[0, ..., 0], [[0, 1], [4, 5]])
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_no_valid_tap_has_the_sentinel(ndim: int):
     g = geometry((2,) * ndim, 2, 1, 4)
     _, indices = max_pool(mx.ones((1, *g.size, 3)), g, return_indices=True)
@@ -172,7 +174,7 @@ def test_indices_carry_no_gradient():
     assert_same(mx.grad(loss)(x), np.zeros((1, 6, 6, 2)))
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_unbatched(ndim: int):
     x = Data("nan", 2).array((*(6, 7, 5)[:ndim], 3), mx.float32)
     values, indices = max_op(ndim)(x, 2, 1, 1, return_indices=True)

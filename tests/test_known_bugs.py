@@ -30,6 +30,8 @@ from checks import (
 from strategies import Data
 from support import (
     INTEGERS,
+    NDIMS,
+    POOLS,
     assert_identical,
     assert_same,
     avg_op,
@@ -43,8 +45,6 @@ from support import (
     vjp,
     weighted_sum,
 )
-
-POOLS = pytest.mark.parametrize("pool", [max_op, avg_op], ids=["max", "avg"])
 
 
 def line(*values: float) -> mx.array:
@@ -415,7 +415,7 @@ def test_complex_input():
 
 
 @POOLS
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_gradients_of_higher_order(pool, ndim: int):
     """Of sum(y**4), against finite differences of the next lower order."""
     x = mx.random.permutation(mx.arange(4**ndim), key=mx.random.key(0)).reshape(

@@ -10,6 +10,8 @@ from hypothesis import given
 from strategies import Case, Data, cases
 from support import (
     FLOATS,
+    NDIMS,
+    POOLS,
     assert_identical,
     assert_rounded,
     assert_same,
@@ -23,8 +25,6 @@ from support import (
     power_sum,
 )
 
-POOLS = pytest.mark.parametrize("pool", [max_op, avg_op], ids=["max", "avg"])
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 SHAPE = (2, 7, 6, 5)
 
 
@@ -170,7 +170,7 @@ ROWS = pytest.mark.parametrize("width", [6, 30], ids=["short", "long"])
 
 
 @ROWS
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @POOLS
 def test_unbatched_channels_first_views(pool, ndim: int, width: int):
     x = mx.moveaxis(base((5, *(7, 8)[: ndim - 1], width)), 0, -1)

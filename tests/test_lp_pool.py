@@ -25,6 +25,7 @@ from strategies import Case, Data, cases, geometries
 from support import (
     FLOATS,
     INTEGERS,
+    NDIMS,
     PRECISION,
     assert_identical,
     assert_same,
@@ -42,7 +43,6 @@ from support import (
     vjp,
 )
 
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 NORMS = pytest.mark.parametrize("p", [1, 2, 3, 4, 1.5, 0.5])
 INTEGER_NORMS = (1, 2, 3, 4)  # of which negative numbers have powers
 

@@ -20,6 +20,7 @@ from reference import Geometry
 from strategies import Case, Data
 from support import (
     FLOATS,
+    NDIMS,
     absolute,
     assert_rounded,
     assert_same,
@@ -454,7 +455,7 @@ def test_root_of_squares(window, ceil_mode: bool):
                 np.testing.assert_allclose(exact(y), expected, rtol=tolerance)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_an_infinity_or_nan_leaves_with_its_window(ndim: int):
     """A sum from which what leaves the window is subtracted would keep it."""
     size, kernel = ((60,), (30, 28), (18, 17, 16))[ndim - 1], (13, 9, 7)[ndim - 1]
@@ -467,7 +468,7 @@ def test_an_infinity_or_nan_leaves_with_its_window(ndim: int):
         np.testing.assert_allclose(y[np.isfinite(y)], 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_small_terms_survive_large_ones_that_have_left(ndim: int):
     size, kernel = ((60,), (30, 28), (18, 17, 16))[ndim - 1], (13, 9, 7)[ndim - 1]
     g = geometry(size, kernel, 1)

@@ -27,6 +27,8 @@ from strategies import ANY, FINITE, Case, Data, cases
 from support import (
     FLOATS,
     INTEGERS,
+    NDIMS,
+    ORDERED,
     assert_identical,
     assert_same,
     every_half,
@@ -44,9 +46,6 @@ from support import (
     vjp,
 )
 
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
-DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
-
 # Overlapping, padded, dilated windows, and one overhanging in ceil_mode.
 SHAPES = {
     n: geometry((9, 8, 7)[:n], 3, 2, ((1, 2),) * n, 2, ceil_mode=True)
@@ -62,7 +61,7 @@ def derivative(x: mx.array, g: Geometry):
     return selection(reference.min_pool(exact(x), g).indices, g)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 @given(case=cases())
 @settings(max_examples=30)
 def test_values_and_indices_of_every_dtype(dtype: mx.Dtype, case: Case):
@@ -83,7 +82,7 @@ def test_float64_on_cpu(case: Case):
 @pytest.mark.parametrize("kind", ANY)
 def test_each_kind_of_data(ndim: int, kind: str):
     g = SHAPES[ndim]
-    for dtype in DTYPES:
+    for dtype in ORDERED:
         check(Data(kind, 0).array((2, *g.size, 5), dtype), g)
 
 
@@ -152,7 +151,7 @@ def test_higher_orders_and_mixed_modes(case: Case):
 @NDIMS
 def test_windows_wholly_in_the_padding(ndim: int):
     g = geometry((2, 3, 2)[:ndim], 2, 1, 5)
-    for dtype in DTYPES:
+    for dtype in ORDERED:
         x = mx.zeros((1, *g.size, 3), dtype)
         values, indices = min_pool(x, g, return_indices=True)
         kind = np.dtype(str(dtype).split(".")[-1]) if dtype in INTEGERS else None
@@ -168,7 +167,7 @@ def test_windows_wholly_in_the_padding(ndim: int):
     assert exact(dx).sum() == covered
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 def test_padding_never_wins(dtype: mx.Dtype):
     """Not even against the dtype's highest value."""
     if dtype == mx.bool_:
@@ -336,7 +335,7 @@ def test_minimum_and_maximum_are_not_merged_by_compile():
         assert not np.array_equal(*map(exact, together))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 @NDIMS
 def test_composed(ndim: int, dtype: mx.Dtype):
     for g in (SHAPES[ndim], geometry((3,) * ndim, 2, 1, 4)):

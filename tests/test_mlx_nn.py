@@ -17,6 +17,8 @@ from strategies import Case, Data, cases, mlx_nn_geometries
 from support import (
     FLOATS,
     INTEGERS,
+    KINDS,
+    NDIMS,
     assert_identical,
     assert_same,
     avg_op,
@@ -25,9 +27,6 @@ from support import (
     max_op,
     power_sum,
 )
-
-KINDS = pytest.mark.parametrize("kind", ["Max", "Avg"])
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 
 
 def theirs(kind: str, ndim: int) -> type:

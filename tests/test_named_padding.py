@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from reference import Geometry
 from strategies import Data, data
 from support import (
+    NDIMS,
     assert_identical,
     assert_same,
     avg_op,
@@ -34,7 +35,6 @@ from support import (
 
 OPS = {"Max": max_op, "Min": min_op, "Avg": avg_op}
 KINDS = pytest.mark.parametrize("kind", OPS)
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 COUNTS = pytest.mark.parametrize("count_include_pad", [True, False])
 
 

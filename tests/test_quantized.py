@@ -18,15 +18,13 @@ from hypothesis import strategies as st
 from mlx_pooling import QuantizedArray, _ext, composed, quantize_per_tensor
 from mlx_pooling._arguments import make_window
 from strategies import Case, average_options, cases
-from support import assert_identical, geometry, sum_pool
+from support import INPUTS, NDIMS, assert_identical, geometry, sum_pool
 from test_methods import EACH_WINDOW
 
 DTYPES = (mx.uint8, mx.int8, mx.int32)
 NUMPY = {mx.uint8: np.uint8, mx.int8: np.int8, mx.int32: np.int32}
 EACH_DTYPE = pytest.mark.parametrize("dtype", DTYPES, ids=str)
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 KINDS = pytest.mark.parametrize("kind", ["max", "avg"])
-INPUTS = {1: (1, 8, 2), 2: (1, 8, 9, 2), 3: (1, 8, 9, 7, 2)}
 # Some whose inverse is exact in float32, some whose is not.
 SCALES = (0.25, 1.5, 0.1, 1 / 3, 0.007)
 

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import FINITE, Case, Data, average_options, cases
 from support import (
+    NDIMS,
+    POOLS,
     assert_identical,
     assert_same,
     avg_op,
@@ -29,15 +31,13 @@ from support import (
     vjp,
 )
 
-POOLS = pytest.mark.parametrize("pool", [max_op, avg_op], ids=["max", "avg"])
-
 
 def stacked(f, x: mx.array, axis: int) -> mx.array:
     (y,) = one_by_one(f, x, axis)
     return y
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("batched", [True, False])
 @POOLS
 def test_vmap_over_every_axis(pool, batched: bool, ndim: int):
@@ -53,7 +53,7 @@ def test_vmap_over_every_axis(pool, batched: bool, ndim: int):
         assert_identical(y, expected)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @POOLS
 def test_nested_vmap(pool, ndim: int):
     shape = (2, *(5, 6, 4)[:ndim], 3)
@@ -83,7 +83,7 @@ def test_vmap_of_every_geometry(case: Case, axis: int, options: dict, device: st
     same(mx.vmap(average, in_axes=axis)(x), stacked(average, x, axis))
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @POOLS
 def test_vmap_of_grad_over_every_axis(pool, ndim: int):
     shape = (2, *(5, 6, 4)[:ndim], 3)
@@ -241,7 +241,7 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @pytest.mark.parametrize("options", OPTIONS)
 @POOLS
 def test_shapeless_compile(pool, options: dict, ndim: int):
@@ -255,7 +255,7 @@ def test_shapeless_compile(pool, options: dict, ndim: int):
             assert_identical(compiled(x), g(x))
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @POOLS
 def test_shapeless_compile_of_vjp_and_jvp(pool, ndim: int):
     f = fixed(pool(ndim), 3, 2, 1)
@@ -270,7 +270,7 @@ def test_shapeless_compile_of_vjp_and_jvp(pool, ndim: int):
         assert_identical(compiled_push(x, t), push(x, t))
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_shapeless_compile_of_indices(ndim: int):
     """The index of a position depends on the size of the plane."""
     f = fixed(max_op(ndim), 3, 2, 1, return_indices=True)
@@ -281,7 +281,7 @@ def test_shapeless_compile_of_indices(ndim: int):
             assert_identical(a, b)
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 @POOLS
 def test_shapeless_compile_unbatched(pool, ndim: int):
     f = fixed(pool(ndim), 3, 2, 1)
@@ -396,7 +396,7 @@ def test_calls_that_agree_are_merged_by_compile():
     assert nodes.count("MaxPool") == 1
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_indices_under_vmap_are_per_plane(ndim: int):
     g = geometry((5, 6, 4)[:ndim], 3, 2, 1)
     x = Data("ties", 0).array((3, 2, *g.size, 3), mx.float32)

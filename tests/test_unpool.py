@@ -23,8 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import CHANNELS, FINITE, Case, Data, cases
 from support import (
+    EVERY_DTYPE,
     FLOATS,
     INTEGERS,
+    NDIMS,
     assert_identical,
     assert_same,
     exact,
@@ -40,8 +42,6 @@ from support import (
     vjp,
 )
 
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
-DTYPES = (mx.bool_, *INTEGERS, *FLOATS, mx.complex64)
 INDEX_DTYPES = INTEGERS
 
 NO_INDEX = reference.NO_INDEX
@@ -93,7 +93,7 @@ def one_for_each(size: tuple[int, ...], batch: int, channels: int) -> np.ndarray
     return np.moveaxis(flat, 0, 1).reshape(batch, *(1,) * (len(size) - 1), count, -1)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", EVERY_DTYPE, ids=short_name)
 @given(drawn=unpoolings(), seed=st.integers(0, 99))
 @settings(max_examples=25)
 def test_values_of_every_dtype(dtype: mx.Dtype, drawn, seed: int):
@@ -636,7 +636,7 @@ def test_calls_that_differ_are_not_merged_by_compile():
         assert_identical(merged, alone)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", EVERY_DTYPE, ids=short_name)
 def test_composed(dtype: mx.Dtype):
     rng = np.random.default_rng(0)
     for size in ((9,), (4, 5), (3, 2, 3)):

@@ -23,7 +23,7 @@ from reference import Geometry
 from strategies import FINITE, Case, Data, average_options, cases
 from support import (
     FLOATS,
-    INTEGERS,
+    ORDERED,
     PRECISION,
     avg_pool,
     exact,
@@ -50,7 +50,6 @@ METAL_NAMES = {
 }
 METAL_TYPES = list(METAL_NAMES)
 WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
-MAX_DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
 AVG_DTYPES = (*FLOATS, mx.complex64)
 SUM_DTYPES = (mx.int32, mx.int64)
 HUGE = 2**31 - 1
@@ -112,7 +111,7 @@ def geometries(
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32])
-@pytest.mark.parametrize("dtype", MAX_DTYPES, ids=short_name)
+@pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 def test_maxima(dtype: mx.Dtype, channels: int):
     for i, g in geometries(dtype, channels, 6):
         x = Data(KINDS[i % len(KINDS)], i).array((2, *g.size, channels), dtype)
@@ -206,7 +205,7 @@ class Variant:
 VARIANTS = [
     Variant(dtype, width, tiled, index)
     for index, dtypes in {
-        "int": MAX_DTYPES,
+        "int": ORDERED,
         "long": (mx.uint8, mx.float16, mx.bfloat16, mx.float32),
     }.items()
     for dtype in dtypes

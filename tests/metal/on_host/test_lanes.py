@@ -20,15 +20,7 @@ from agreement import (
     tolerance,
 )
 from strategies import Data
-from support import (
-    FLOATS,
-    INTEGERS,
-    avg_pool,
-    exact,
-    geometry,
-    max_pool,
-    sum_pool,
-)
+from support import FLOATS, ORDERED, avg_pool, exact, geometry, max_pool, sum_pool
 
 from metal import shader_host
 
@@ -76,7 +68,7 @@ def test_maxima(name: str, kind: str):
         assert ("in slices" in name) == (len(kernels) > 4)
 
 
-@pytest.mark.parametrize("dtype", [mx.bool_, *INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize("dtype", ORDERED, ids=str)
 @pytest.mark.parametrize("name", ["global, 2d", "global, in slices"])
 def test_maxima_of_every_type(name: str, dtype: mx.Dtype):
     g = GEOMETRIES[name]

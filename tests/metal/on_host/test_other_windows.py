@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from agreement import KINDS, agreed, assert_agree, extremes, tolerance
 from strategies import Data
-from support import FLOATS, INTEGERS, exact, jvp, vjp
+from support import EVERY_DTYPE, FLOATS, ORDERED, exact, jvp, vjp
 
-DTYPES = (mx.bool_, *INTEGERS, *FLOATS)
 # Of every size, signed and not; each takes pipelines of its own.
 SOME_DTYPES = (mx.bool_, mx.int8, mx.uint16, mx.int32, mx.uint64, *FLOATS)
 AXES = {1: (9,), 2: (5, 9), 3: (3, 5, 9)}
@@ -40,7 +39,7 @@ def test_adaptive_maxima(axes: int, dtype: mx.Dtype, channels: int):
 
 
 @pytest.mark.parametrize("channels", [1, 4])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ORDERED, ids=str)
 @pytest.mark.parametrize("axes", AXES)
 def test_minima(axes: int, dtype: mx.Dtype, channels: int):
     windows = [
@@ -74,7 +73,7 @@ def test_adaptive_averages(axes: int, dtype: mx.Dtype, channels: int):
             )
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, mx.complex64], ids=str)
+@pytest.mark.parametrize("dtype", EVERY_DTYPE, ids=str)
 @pytest.mark.parametrize("axes", AXES)
 def test_unpooling(axes: int, dtype: mx.Dtype):
     """Of indices anywhere, repeated and outside the plane of 2 * 9 positions."""
