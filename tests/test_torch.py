@@ -9,9 +9,8 @@ import reference
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import FINITE, Case, cases, geometries
-from support import assert_same, avg_pool, exact, max_pool
-
-torch = pytest.importorskip("torch")
+from support import NDIMS, assert_same, avg_pool, exact, max_pool
+from torch_arrays import channels_first, channels_last, torch
 
 
 def torch_geometries() -> st.SearchStrategy[reference.Geometry]:
@@ -30,14 +29,6 @@ def torch_geometries() -> st.SearchStrategy[reference.Geometry]:
         )
 
     return geometries().map(symmetric)
-
-
-def channels_first(a: np.ndarray) -> torch.Tensor:
-    return torch.tensor(np.ascontiguousarray(np.moveaxis(a, -1, 1)))
-
-
-def channels_last(t: torch.Tensor) -> np.ndarray:
-    return np.moveaxis(t.detach().numpy(), 1, -1)
 
 
 def torch_max(x: torch.Tensor, g: reference.Geometry):
@@ -69,12 +60,12 @@ def has_no_empty_window(g: reference.Geometry) -> bool:
 def test_max_values_indices_and_gradient(case: Case):
     g = case.geometry
     x, dy = case.input(), case.more(case.output_shape)
-    tx = channels_first(np.array(x)).requires_grad_()
+    tx = channels_first(x).requires_grad_()
     ty, ti = torch_max(tx, g)
     values, indices = max_pool(x, g, return_indices=True)
     assert_same(values, channels_last(ty))
     assert_same(indices, channels_last(ti))
-    ty.backward(channels_first(np.array(dy)))
+    ty.backward(channels_first(dy))
     dx = mx.vjp(lambda x: max_pool(x, g), [x], [dy])[1][0]
     np.testing.assert_allclose(exact(dx), channels_last(tx.grad), rtol=1e-5, atol=1e-5)
 
@@ -93,12 +84,12 @@ def test_avg_values_and_gradient(case: Case, count_include_pad, divisor_override
     if g.ndim > 1:
         options["divisor_override"] = divisor_override
     x, dy = case.input(), case.more(case.output_shape)
-    tx = channels_first(np.array(x)).requires_grad_()
+    tx = channels_first(x).requires_grad_()
     ty = torch_avg(tx, g, options)
     y = avg_pool(x, g, **options)
     assert tuple(y.shape) == channels_last(ty).shape
     np.testing.assert_allclose(exact(y), channels_last(ty), rtol=1e-5, atol=1e-5)
-    ty.backward(channels_first(np.array(dy)))
+    ty.backward(channels_first(dy))
     dx = mx.vjp(lambda x: avg_pool(x, g, **options), [x], [dy])[1][0]
     np.testing.assert_allclose(exact(dx), channels_last(tx.grad), rtol=1e-5, atol=1e-5)
 
@@ -107,12 +98,10 @@ def test_avg_values_and_gradient(case: Case, count_include_pad, divisor_override
 def test_hessian_vector_products(case: Case):
     g = case.geometry
     x, v = case.input(), case.more(case.input_shape)
-    tx = channels_first(np.array(x)).requires_grad_()
+    tx = channels_first(x).requires_grad_()
     ty = torch_max(tx, g)[0]
     (gradient,) = torch.autograd.grad((ty**3).sum(), tx, create_graph=True)
-    (expected,) = torch.autograd.grad(
-        (gradient * channels_first(np.array(v))).sum(), tx
-    )
+    (expected,) = torch.autograd.grad((gradient * channels_first(v)).sum(), tx)
 
     first = mx.grad(lambda x: (max_pool(x, g) ** 3).sum())
     second = mx.grad(lambda x: (first(x) * v).sum())
@@ -133,7 +122,7 @@ def test_half_precision_maxima(dtype: str, case: Case):
     assert_same(indices, channels_last(ti))
 
 
-@pytest.mark.parametrize("ndim", [1, 2, 3])
+@NDIMS
 def test_every_small_output_shape(ndim: int):
     kernels = range(1, 5) if ndim == 1 else (2, 3)
     for size in range(1, 10):

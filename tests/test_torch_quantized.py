@@ -11,8 +11,7 @@ import pytest
 from mlx_pooling import QuantizedArray, quantize_per_tensor
 from reference import Geometry
 from support import geometry
-
-torch = pytest.importorskip("torch")
+from torch_arrays import channels_first, torch
 
 CPU = torch.backends.cpu.get_cpu_capability()
 pytestmark = [
@@ -51,9 +50,8 @@ def of_torch(
     layout: str = "contiguous",
 ) -> torch.Tensor:
     """The integers (N, *spatial, C), channels first."""
-    integers = torch.tensor(np.ascontiguousarray(np.moveaxis(values, -1, 1)))
     q = torch._make_per_tensor_quantized_tensor(
-        integers.to(DTYPES[dtype][2]), scale, zero_point
+        channels_first(values).to(DTYPES[dtype][2]), scale, zero_point
     )
     if layout == "channels last":
         formats = {4: torch.channels_last, 5: torch.channels_last_3d}

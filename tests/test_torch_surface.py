@@ -11,8 +11,9 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Adaptive, Geometry
-from strategies import ANY, FINITE, Case, Data, adaptives, cases, geometries
+from strategies import FINITE, Case, Data, adaptive_cases, cases, geometries
 from support import (
+    NDIMS,
     adaptive_avg_pool,
     adaptive_max_pool,
     adaptive_op,
@@ -26,19 +27,9 @@ from support import (
     unpool_op,
     vjp,
 )
+from torch_arrays import channels_first, channels_last, torch
 
-torch = pytest.importorskip("torch")
-
-NDIMS = pytest.mark.parametrize("ndim", [1, 2, 3])
 SIZE = (7, 9, 5)
-
-
-def channels_first(a: mx.array) -> torch.Tensor:
-    return torch.tensor(np.ascontiguousarray(np.moveaxis(np.array(a), -1, 1)))
-
-
-def channels_last(t: torch.Tensor) -> np.ndarray:
-    return np.moveaxis(t.detach().numpy(), 1, -1)
 
 
 def function(name: str, ndim: int):
@@ -49,10 +40,6 @@ def assert_close(actual: mx.array, expected: torch.Tensor, tolerance: float = 1e
     np.testing.assert_allclose(
         exact(actual), channels_last(expected), rtol=tolerance, atol=tolerance
     )
-
-
-def adaptive_cases(kinds=ANY) -> st.SearchStrategy[Case]:
-    return cases(kinds, adaptives())
 
 
 @given(case=adaptive_cases())
