@@ -166,6 +166,11 @@ def geometry(
     )
 
 
+def irregular(ndim: int) -> Geometry:
+    """Overlapping, padded, dilated windows, and one overhanging in ceil_mode."""
+    return geometry((9, 8, 7)[:ndim], 3, 2, ((1, 2),) * ndim, 2, ceil_mode=True)
+
+
 def plain(g: Geometry) -> Geometry:
     """Without padding or dilation, which norms have not."""
     none, ones = ((0, 0),) * g.ndim, (1,) * g.ndim

@@ -35,6 +35,7 @@ from support import (
     exact,
     fixed,
     geometry,
+    irregular,
     layer,
     max_op,
     max_pool,
@@ -45,12 +46,6 @@ from support import (
     short_name,
     vjp,
 )
-
-# Overlapping, padded, dilated windows, and one overhanging in ceil_mode.
-SHAPES = {
-    n: geometry((9, 8, 7)[:n], 3, 2, ((1, 2),) * n, 2, ceil_mode=True)
-    for n in (1, 2, 3)
-}
 
 
 def check(x: mx.array, g: Geometry) -> None:
@@ -81,7 +76,7 @@ def test_float64_on_cpu(case: Case):
 @NDIMS
 @pytest.mark.parametrize("kind", ANY)
 def test_each_kind_of_data(ndim: int, kind: str):
-    g = SHAPES[ndim]
+    g = irregular(ndim)
     for dtype in ORDERED:
         check(Data(kind, 0).array((2, *g.size, 5), dtype), g)
 
@@ -275,7 +270,7 @@ def test_kernels_about_the_limits_of_an_offset_type(kernel: int):
 
 @NDIMS
 def test_unbatched_and_empty(ndim: int):
-    g = SHAPES[ndim]
+    g = irregular(ndim)
     x = Data("nan", 2).array((*g.size, 3), mx.float32)
     batched = min_pool(x[None], g, return_indices=True)
     assert_all_identical(min_pool(x, g, return_indices=True), [a[0] for a in batched])
@@ -301,7 +296,7 @@ def test_views():
 
 @NDIMS
 def test_vmap(ndim: int):
-    g = SHAPES[ndim]
+    g = irregular(ndim)
     x = Data("nan", 0).array((2, *g.size, 3), mx.float32)
     check_vmap(fixed(min_pool, g), x)
     check_vmap(fixed(min_pool, g, return_indices=True), x)
@@ -338,7 +333,7 @@ def test_minimum_and_maximum_are_not_merged_by_compile():
 @pytest.mark.parametrize("dtype", ORDERED, ids=short_name)
 @NDIMS
 def test_composed(ndim: int, dtype: mx.Dtype):
-    for g in (SHAPES[ndim], geometry((3,) * ndim, 2, 1, 4)):
+    for g in (irregular(ndim), geometry((3,) * ndim, 2, 1, 4)):
         x = Data("nan", 0).array((2, *g.size, 3), dtype)
         check_composed(fixed(min_pool, g, return_indices=True), x)
         check_composed(fixed(min_pool, g), Data("ties", 1).array(x.shape, dtype))
@@ -429,7 +424,7 @@ def test_bad_inputs(ndim: int):
 
 @NDIMS
 def test_layers(ndim: int):
-    g = SHAPES[ndim]
+    g = irregular(ndim)
     x = Data("nan", 1).array((2, *g.size, 3), mx.float32)
     arguments = (g.kernel, g.stride, g.padding, g.dilation, g.ceil_mode)
     assert_identical(layer("Min", ndim)(*arguments)(x), min_pool(x, g))
