@@ -317,6 +317,14 @@ def test_elements_beyond_the_first_2_to_the_32(name: str, channels: int):
     assert_averages_agree(x, dy, g, {"count_include_pad": False})
 
 
+def test_a_huge_dilation():
+    """Both taps of a window are apart by more than the input: one is valid."""
+    g = geometry((8,), 2, 1, ((2**30, 0),), 2**30)
+    x = Data("ties", 0).array((1, *g.size, 1), mx.float32)
+    assert_agree(maxima(x, g))
+    assert_agree(averages(x, x, g, {}))
+
+
 @pytest.mark.parametrize("shape", [(0, 7, 9, 3), (2, 7, 9, 0)])
 def test_empty_arrays_launch_nothing(shape: tuple[int, ...]):
     g = GEOMETRIES["2d"]
