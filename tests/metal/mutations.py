@@ -378,6 +378,7 @@ MUTATIONS = {
         ("{&offsets, &dy, &dx}", "{&dy, &offsets, &dx}"),
         ("arrays.push_back(&temporaries.back());", "arrays.push_back(arrays[1]);"),
         ("return {a.dtype(), a.offset()};", "return {a.dtype(), 0};"),
+        ("a.offset() % metal::element_bytes(a.dtype()) != 0", "false"),
     ],
     "csrc/metal/launches.cpp": [
         ("mx::inexact) ? mx::float32 : dtype", "mx::inexact) ? dtype : dtype"),
@@ -390,6 +391,7 @@ MUTATIONS = {
         ("+ i] = axis.adaptive", "+ i] = false"),
         ("+ i] = axis.dilation", "+ i] = axis.stride"),
         ("(axis.in + tile) * (axis.out + 1) <= kMax32", "true"),
+        ("axis.span() <= kMax32", "true"),
         ("axis.adaptive ? axis.in / axis.out : axis.stride", "axis.stride"),
         ("return {0, depth * plane,", "return {0, plane,"),
         ("(last - axis.pad_lo) % axis.stride", "last % axis.stride"),

@@ -317,9 +317,16 @@ def test_elements_beyond_the_first_2_to_the_32(name: str, channels: int):
     assert_averages_agree(x, dy, g, {"count_include_pad": False})
 
 
-def test_a_huge_dilation():
-    """Both taps of a window are apart by more than the input: one is valid."""
-    g = geometry((8,), 2, 1, ((2**30, 0),), 2**30)
+@pytest.mark.parametrize(
+    "g",
+    [
+        geometry((8,), 2, 1, ((2**30, 0),), 2**30),
+        geometry((8,), 3, 2**31 - 1, 0, 2**30, ceil_mode=True),  # 2**31 + 1 long
+    ],
+    ids=["small windows", "windows longer than 32 bits can tell"],
+)
+def test_a_huge_dilation(g: Geometry):
+    """Taps of a window are apart by more than the input: one is valid."""
     x = Data("ties", 0).array((1, *g.size, 1), mx.float32)
     assert_agree(maxima(x, g))
     assert_agree(averages(x, x, g, {}))
