@@ -160,7 +160,7 @@ MUTATIONS = {
     ],
     "metal/max_pool_lanes.metal": [
         ("other_slice(p, slice), 0u)", "other_slice(p, slice), 1u)"),
-        ("with_taps ? taps + first", "with_taps ? taps"),
+        ("taps_from = taps + first", "taps_from = taps"),
         ("mask < kLanes;", "mask < kLanes / 2;"),
         ("shuffled(best.tap[i], ushort(mask))", "best.tap[i]"),
     ],
@@ -396,7 +396,7 @@ MUTATIONS = {
         ("return {0, depth * plane,", "return {0, plane,"),
         ("(last - axis.pad_lo) % axis.stride", "last % axis.stride"),
         ("std::min(axis.in - 1, inputs)", "std::min(axis.out - 1, inputs)"),
-        ("fits = reach <= kMax32", "fits = true"),
+        ("std::max(reach, g.channels) <= kMax32", "true"),
         ("plane % depth", "0"),
         ("plane / depth", "0"),
         ('fits ? "int" : "long"', 'fits ? "int" : "int"'),
