@@ -4,12 +4,12 @@
 #include <new>
 #include <utility>
 
+#include "cpu/line.h"
 #include "mlx/allocator.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #include <unistd.h>
-#include "cpu/line.h"
 #endif
 
 namespace mlx_pooling::cpu {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cpu/compare.h"
+#include "cpu/ends.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/method.h"
@@ -18,8 +19,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 // Reduces each window along its rows, of few channels: the elements of a row
 // fill vectors, whatever positions and channels they are of. P vectors hold a
 // whole number of positions, so that lanes keep their channel from P to P; in
-// the end those of the same channel are joined. `Ends` as for ColumnByColumn.
-template <typename Ends, int P>
+// the end those of the same channel are joined.
+template <CellEnds Ends, int P>
 class AlongRows {
  public:
   explicit AlongRows(const Task& task)

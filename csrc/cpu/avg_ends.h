@@ -107,21 +107,6 @@ class AvgEnds {
     store_result(y_ + at, stored<T, L>(average), ahead, around_caches_);
   }
 
-  template <typename Cells>
-  MLX_POOLING_INLINE void write(
-      int64_t position,
-      int64_t at,
-      int64_t count,
-      uintptr_t ahead,
-      Divisor divisor,
-      Cells cells) const {
-    auto first = position * channels_ + at;
-    for_each_lane<Op::kLanes>(
-        count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          write_cell<L>(first + j, ahead, cells(lanes, j), divisor);
-        });
-  }
-
   // From now on, stores nothing around the caches.
   void stay_in_caches() {
     around_caches_ = false;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cpu/column_ring.h"
+#include "cpu/ends.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/nan_watch.h"
@@ -70,16 +71,9 @@ void for_each_row(const Task& task, int64_t begin, int64_t end, Visit visit) {
 inline constexpr bool kColumnsInRegisters = fills_lines<kVectorBytes>;
 
 // Reduces the columns of a row of windows, each once: those that neighbours,
-// one position apart, have in common are kept. `Ends` has
-//
-//   Stored, Op: the type of elements, and what reduces them
-//   reading(row, w): what the elements of that position have in common
-//   read_cell(at, common): the cell of L of them, from `at` on
-//   writing(d, h, w), write_cell(at, ahead, cell, common): the same of results
-//   stay_in_caches(): to store no result around them from then on
-//
-// and is copied to where no store can change it.
-template <typename Ends, int K>
+// one position apart, have in common are kept. The ends are copied to where no
+// store can change them.
+template <CellEnds Ends, int K>
 class ColumnByColumn {
  public:
   ColumnByColumn(const Task& task, const Ends& ends)

@@ -8,8 +8,9 @@ namespace {
 // False if there is a NaN nearby.
 template <int K, typename T, typename Tap>
 bool reduce(const MaxTask& task, Range part, Range next) {
-  const MaxEnds<T, Tap, Rule::fast> ends(task);
-  return ColumnByColumn<decltype(ends), K>(task, ends).run(part, next);
+  using Ends = MaxEnds<T, Tap, Rule::fast>;
+  const Ends ends(task);
+  return ColumnByColumn<Ends, K>(task, ends).run(part, next);
 }
 
 } // namespace

@@ -38,8 +38,7 @@ void with_tap(const MaxTask& task, bool may_be_narrow, Visit visit) {
   });
 }
 
-// What sweeps over maxima read and write: rows (read, write), and cells of them
-// with columns and row by row (read_cell, write_cell).
+// What maxima read and write: values, and taps where they are asked for.
 template <typename T, typename Tap, Rule kRule>
 class MaxEnds {
  public:
@@ -114,21 +113,6 @@ class MaxEnds {
   }
 
   struct Nothing {};
-
-  template <typename Cells>
-  MLX_POOLING_INLINE void write(
-      int64_t position,
-      int64_t at,
-      int64_t count,
-      uintptr_t ahead,
-      Nothing nothing,
-      Cells cells) const {
-    auto first = position * channels_ + at;
-    for_each_lane<Op::kLanes>(
-        count, [&]<int L>(Lanes<L> lanes, int64_t j) MLX_POOLING_LAMBDA {
-          write_cell<L>(first + j, ahead, cells(lanes, j), nothing);
-        });
-  }
 
   MLX_POOLING_INLINE Nothing writing(int64_t, int64_t, int64_t) const {
     return {};

@@ -64,11 +64,10 @@ constexpr double kLargeWindow = 16;
 // faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
 constexpr double kLongWalk = 1024;
-// The same of sums, of long ones fewer.
+// The same of sums, of long rows fewer, of the longest any.
 constexpr int64_t kFewVectorsOfSums = 16;
 constexpr int64_t kFewVectorsOfLongSums = 12;
 constexpr double kLongSum = 64;
-// One chain of so many taps would lose precision: of those of a row.
 constexpr double kLongestSum = 256;
 
 // Whether an input is read for several windows.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/block_parts.h"
+#include "cpu/ends.h"
 #include "cpu/links.h"
 #include "cpu/memory.h"
 #include "cpu/nan_watch.h"
@@ -15,12 +16,8 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces large windows along the innermost axis, a row at a time, by blocks as
-// ItemPass does, with as many channels at a time as stay in registers. `Ends`
-// has what Sweep reads rows by, and
-//
-//   values(): the array that is read, where it holds what is reduced; or null
-//   see_nan(is_there): where Op is watched, whether a NaN was read
-template <typename Ends>
+// ItemPass does, with as many channels at a time as stay in registers.
+template <RowEnds Ends>
 class RowBlocks {
  public:
   using Op = typename Ends::Op;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "cpu/cache.h"
+#include "cpu/ends.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/nan_watch.h"
@@ -16,9 +17,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
 // little: the taps of a part are read side by side, channel after channel, and
-// a sum is that of its parts' sums rather than of one long chain. `Ends` as for
-// Sweep.
-template <typename Ends>
+// a sum is that of its parts' sums rather than of one long chain.
+template <CellEnds Ends>
 class RowByRow {
  public:
   RowByRow(const Task& task, Ends& ends)

@@ -3,6 +3,7 @@
 #include <memory>
 #include <new>
 #include <vector>
+
 #include "cpu/line.h"
 
 namespace mlx_pooling::cpu {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/vec.h"
+#include "cpu/element.h"
 
 // Gradients over windows that have no input in common: each window writes those
 // of its own inputs, and looks at its cotangent once.

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "cpu/ends.h"
 #include "cpu/item_pass.h"
 #include "cpu/memory.h"
 #include "cpu/row_blocks.h"
@@ -28,19 +29,8 @@ auto kept_rows(
 
 // Reduces windows one axis after the other, the innermost first: taps once
 // joined to a row's winner or sum are not visited again by the windows above
-// and below. `Ends` reads rows of `from` and writes those of `to`:
-//
-//   Stored, Op: the type of elements, and what reduces them
-//   read(position, at, count, ahead, common, values): `count` elements from
-//     channel `at` on; asks for those that lie `ahead` bytes on
-//   write(position, at, count, ahead, common, cells): as many,
-//     cells(Lanes<L>{}, j) from j on
-//   read_alike(), written_alike(): a row's positions of which runs may be read
-//     or written in one, as what they have in common is the same
-//
-// where position is a row-major index of the whole array; and what RowBlocks
-// and ColumnByColumn ask for.
-template <typename Ends>
+// and below.
+template <RowEnds Ends>
 class Sweep {
  public:
   using Op = typename Ends::Op;
@@ -217,11 +207,13 @@ class Sweep {
     for_each_run(
         row_, ends_.written_alike(),
         [&](int64_t w, int64_t j, int64_t count) MLX_POOLING_LAMBDA {
-          ends_.write(
-              row * width.size() + w, block_.begin, count, ahead_,
-              ends_.writing(d, h, w),
-              [&]<int L>(Lanes<L> lanes, int64_t c)
-                  MLX_POOLING_LAMBDA { return cells(lanes, j + c); });
+          auto common = ends_.writing(d, h, w);
+          auto first = (row * width.size() + w) * channels_ + block_.begin;
+          for_each_lane<kLanes>(
+              count, [&]<int L>(Lanes<L> lanes, int64_t c) MLX_POOLING_LAMBDA {
+                ends_.template write_cell<L>(
+                    first + c, ahead_, cells(lanes, j + c), common);
+              });
         });
   }
 
