@@ -211,8 +211,17 @@ ATTRIBUTES = {
 }
 KEYWORDS = {
     *("alignas", "bool", "char", "const", "continue", "decltype", "else", "enum"),
-    *("float", "for", "if", "inline", "int", "long", "namespace", "reinterpret_cast"),
-    *("return", "short", "sizeof", "static_assert", "struct", "template", "typename"),
+    *("float", "for", "if", "inline", "int", "long", "namespace", "nullptr"),
+    *(
+        "reinterpret_cast",
+        "return",
+        "short",
+        "sizeof",
+        "static_assert",
+        "struct",
+        "template",
+        "typename",
+    ),
     *("using", "void"),
     *("device", "constant", "thread"),
 }
@@ -222,7 +231,7 @@ EVERY_KEYWORD = KEYWORDS | {
     *("and", "asm", "auto", "break", "case", "catch", "class", "const_cast"),
     *("constexpr", "default", "delete", "do", "double", "dynamic_cast", "enum"),
     *("explicit", "export", "extern", "friend", "goto", "mutable", "new", "noexcept"),
-    *("not", "nullptr", "operator", "or", "private", "protected", "public"),
+    *("not", "operator", "or", "private", "protected", "public"),
     *("register", "signed", "static", "static_cast", "switch"),
     *("this", "thread_local", "threadgroup", "throw", "try", "typedef", "typeid"),
     *("union", "unsigned", "virtual", "volatile", "while", "wchar_t"),
