@@ -905,14 +905,16 @@ def lp_pool1d(
     """Power-average pooling over 1 spatial axis.
 
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
-    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
-    where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool1d``, on
+    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero,
+    and where an element is 0 if ``norm_type`` is less than 1; where the sum is negative
+    the output is NaN, unless ``norm_type`` is 1. At infinity it is the maximum of
+    absolute values. Definition: ``torch.nn.functional.lp_pool1d``, on
     channels-last arrays.
 
     Args:
         x (array): Shape ``(N, L, C)`` or ``(L, C)``; any real dtype.
-        norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
+        norm_type (float): The exponent, positive, at most ``2**100`` or infinite; 1
+            gives sums, infinity maxima.
         kernel_size (int or tuple(int)): Taps in a window along each axis.
         stride (int or tuple(int), optional): Distance between windows.
             Default: ``kernel_size``.
@@ -926,7 +928,7 @@ def lp_pool1d(
         the dtype of ``x``; float32 for integers and bool.
 
     Raises:
-        ValueError: For a ``norm_type`` that is not positive, a size of the wrong form
+        ValueError: For a ``norm_type`` out of range, a size of the wrong form
             or out of range, an axis too short for a window, a wrong number of axes
             or a complex dtype.
         TypeError: For an ``x`` that is no array, a ``norm_type`` that is no number or
@@ -953,14 +955,16 @@ def lp_pool2d(
     """Power-average pooling over 2 spatial axes.
 
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
-    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
-    where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool2d``, on
+    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero,
+    and where an element is 0 if ``norm_type`` is less than 1; where the sum is negative
+    the output is NaN, unless ``norm_type`` is 1. At infinity it is the maximum of
+    absolute values. Definition: ``torch.nn.functional.lp_pool2d``, on
     channels-last arrays.
 
     Args:
         x (array): Shape ``(N, H, W, C)`` or ``(H, W, C)``; any real dtype.
-        norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
+        norm_type (float): The exponent, positive, at most ``2**100`` or infinite; 1
+            gives sums, infinity maxima.
         kernel_size (int or tuple(int, int)): Taps in a window along each axis.
         stride (int or tuple(int, int), optional): Distance between windows.
             Default: ``kernel_size``.
@@ -974,7 +978,7 @@ def lp_pool2d(
         the dtype of ``x``; float32 for integers and bool.
 
     Raises:
-        ValueError: For a ``norm_type`` that is not positive, a size of the wrong form
+        ValueError: For a ``norm_type`` out of range, a size of the wrong form
             or out of range, an axis too short for a window, a wrong number of axes
             or a complex dtype.
         TypeError: For an ``x`` that is no array, a ``norm_type`` that is no number or
@@ -1001,14 +1005,16 @@ def lp_pool3d(
     """Power-average pooling over 3 spatial axes.
 
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
-    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
-    where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is the maximum of absolute values. Definition: ``torch.nn.functional.lp_pool3d``, on
+    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero,
+    and where an element is 0 if ``norm_type`` is less than 1; where the sum is negative
+    the output is NaN, unless ``norm_type`` is 1. At infinity it is the maximum of
+    absolute values. Definition: ``torch.nn.functional.lp_pool3d``, on
     channels-last arrays.
 
     Args:
         x (array): Shape ``(N, D, H, W, C)`` or ``(D, H, W, C)``; any real dtype.
-        norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
+        norm_type (float): The exponent, positive, at most ``2**100`` or infinite; 1
+            gives sums, infinity maxima.
         kernel_size (int or tuple(int, int, int)): Taps in a window along each axis.
         stride (int or tuple(int, int, int), optional): Distance between windows.
             Default: ``kernel_size``.
@@ -1022,7 +1028,7 @@ def lp_pool3d(
         in the dtype of ``x``; float32 for integers and bool.
 
     Raises:
-        ValueError: For a ``norm_type`` that is not positive, a size of the wrong form
+        ValueError: For a ``norm_type`` out of range, a size of the wrong form
             or out of range, an axis too short for a window, a wrong number of axes
             or a complex dtype.
         TypeError: For an ``x`` that is no array, a ``norm_type`` that is no number or

@@ -913,13 +913,15 @@ class LPPool1d(_LPPool):
     """Power-average pooling over 1 spatial axis.
 
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
-    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
-    where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is the maximum of absolute values. Definition: ``torch.nn.LPPool1d``, on
+    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero,
+    and where an element is 0 if ``norm_type`` is less than 1; where the sum is negative
+    the output is NaN, unless ``norm_type`` is 1. At infinity it is the maximum of
+    absolute values. Definition: ``torch.nn.LPPool1d``, on
     channels-last arrays.
 
     Args:
-        norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
+        norm_type (float): The exponent, positive, at most ``2**100`` or infinite; 1
+            gives sums, infinity maxima.
         kernel_size (int or tuple(int)): Taps in a window along each axis.
         stride (int or tuple(int), optional): Distance between windows.
             Default: ``kernel_size``.
@@ -931,7 +933,7 @@ class LPPool1d(_LPPool):
         ``(N, L, C)`` to ``(N, L_out, C)``, or both without ``N``.
 
     Raises:
-        ValueError: For a ``norm_type`` that is not positive or a size of the wrong
+        ValueError: For a ``norm_type`` out of range or a size of the wrong
             form or out of range. Calling the layer raises it for an axis too short
             for a window, a wrong number of axes or a complex dtype.
         TypeError: For a ``norm_type`` that is no number or a flag that is no bool.
@@ -950,13 +952,15 @@ class LPPool2d(_LPPool):
     """Power-average pooling over 2 spatial axes.
 
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
-    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
-    where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is the maximum of absolute values. Definition: ``torch.nn.LPPool2d``, on
+    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero,
+    and where an element is 0 if ``norm_type`` is less than 1; where the sum is negative
+    the output is NaN, unless ``norm_type`` is 1. At infinity it is the maximum of
+    absolute values. Definition: ``torch.nn.LPPool2d``, on
     channels-last arrays.
 
     Args:
-        norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
+        norm_type (float): The exponent, positive, at most ``2**100`` or infinite; 1
+            gives sums, infinity maxima.
         kernel_size (int or tuple(int, int)): Taps in a window along each axis.
         stride (int or tuple(int, int), optional): Distance between windows.
             Default: ``kernel_size``.
@@ -968,7 +972,7 @@ class LPPool2d(_LPPool):
         ``(N, H, W, C)`` to ``(N, H_out, W_out, C)``, or both without ``N``.
 
     Raises:
-        ValueError: For a ``norm_type`` that is not positive or a size of the wrong
+        ValueError: For a ``norm_type`` out of range or a size of the wrong
             form or out of range. Calling the layer raises it for an axis too short
             for a window, a wrong number of axes or a complex dtype.
         TypeError: For a ``norm_type`` that is no number or a flag that is no bool.
@@ -987,13 +991,15 @@ class LPPool3d(_LPPool):
     """Power-average pooling over 3 spatial axes.
 
     Each output is ``(sum of x ** norm_type) ** (1 / norm_type)`` over a window,
-    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero;
-    where it is negative the output is NaN, unless ``norm_type`` is 1. At infinity it
-    is the maximum of absolute values. Definition: ``torch.nn.LPPool3d``, on
+    computed in float32 (float64 for float64). Where the sum is 0 the gradient is zero,
+    and where an element is 0 if ``norm_type`` is less than 1; where the sum is negative
+    the output is NaN, unless ``norm_type`` is 1. At infinity it is the maximum of
+    absolute values. Definition: ``torch.nn.LPPool3d``, on
     channels-last arrays.
 
     Args:
-        norm_type (float): The exponent, positive; 1 gives sums, infinity maxima.
+        norm_type (float): The exponent, positive, at most ``2**100`` or infinite; 1
+            gives sums, infinity maxima.
         kernel_size (int or tuple(int, int, int)): Taps in a window along each axis.
         stride (int or tuple(int, int, int), optional): Distance between windows.
             Default: ``kernel_size``.
@@ -1005,7 +1011,7 @@ class LPPool3d(_LPPool):
         ``(N, D, H, W, C)`` to ``(N, D_out, H_out, W_out, C)``, or both without ``N``.
 
     Raises:
-        ValueError: For a ``norm_type`` that is not positive or a size of the wrong
+        ValueError: For a ``norm_type`` out of range or a size of the wrong
             form or out of range. Calling the layer raises it for an axis too short
             for a window, a wrong number of axes or a complex dtype.
         TypeError: For a ``norm_type`` that is no number or a flag that is no bool.
