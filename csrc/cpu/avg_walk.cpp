@@ -42,6 +42,7 @@ class AverageOf : public AtWindow<const T> {
  private:
   using Divisor = typename Average<T>::Divisor;
 
+  // Apart from the code for most windows, which are short.
   template <int U, typename Taps>
   [[gnu::noinline]] void visit_long(const Taps& taps, int64_t c) const {
     sum_up<U, true>(taps, c);

@@ -20,10 +20,10 @@ template <typename T, typename Tap, int L, bool kByteOffsets = true>
 class Maximum : public AtWindow<const T> {
  private:
   using A = Arithmetic<T>;
-  using Cells = Max<A, Tap, Rule::fast>;
+  using TapLane = typename Max<A, Tap, Rule::fast>::Tap;
 
  public:
-  using Lane = OffsetLane<A, typename Cells::Tap>;
+  using Lane = OffsetLane<A, TapLane>;
   static constexpr int kLanes = L;
   static constexpr bool kHasAlike = has_alike<T, L> && kByteOffsets;
 
@@ -86,8 +86,6 @@ class Maximum : public AtWindow<const T> {
     }
     return watch;
   }
-
-  using TapLane = typename Cells::Tap;
 
   MLX_POOLING_INLINE void store_taps(int64_t to, Vec<TapLane, L> taps) const {
     with_offset_type(
