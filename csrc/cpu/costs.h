@@ -36,8 +36,8 @@ double taps(const Links& links);
 // Of those of `from` there are so many for each of `to`.
 double ratio(const AxisLinks& links);
 
-// What each element of `to` costs, infinity where there is no such kernel for
-// them. `lane` is what one takes as it is computed, in bytes.
+// What each element of `to` costs; infinity from those that tell that there is
+// no such kernel. `lane` is what one takes as it is computed, in bytes.
 double
 walk_cost(const Links& links, int64_t channels, int64_t lane, const Cost& cost);
 double side_by_side_cost(
