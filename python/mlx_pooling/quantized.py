@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from numbers import Real
 from typing import SupportsIndex
 
@@ -90,7 +91,7 @@ class QuantizedArray:
 
     def int_repr(self) -> mx.array:
         """The integers, in an array that may be changed."""
-        return mx.stop_gradient(self._values)
+        return copy(self._values)
 
     def dequantize(self, *, stream: Stream = None) -> mx.array:
         """What the integers stand for, float32."""
