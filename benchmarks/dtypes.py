@@ -5,6 +5,8 @@
 
 Pooling layers of real networks, each with a batch so large that its input does not fit
 the last-level cache even in uint8. The dtypes of a case take turns, and so does a copy.
+Ideal is the share of float32's bytes: in any dtype, the gradient of a maximum moves
+which tap it was besides.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ def run_case(case: Case, args: argparse.Namespace, copy: Action) -> list[Result]
     for which in PASSES:
         times = seconds_of_passes(found, which, args, copy=copy)
         copy_gbps = 2 * COPY_BYTES / times.pop("copy") / 1e9
+        base_bytes = compulsory_bytes(case, BASE)[which]
         for dtype, time in times.items():
             nbytes = compulsory_bytes(case, dtype)[which]
             results[dtype][which] = {
@@ -75,12 +78,9 @@ def run_case(case: Case, args: argparse.Namespace, copy: Action) -> list[Result]
                 "gbps": nbytes / time / 1e9,
                 "share_of_copy": nbytes / time / 1e9 / copy_gbps,
                 "of_base": time / times[BASE],
+                "ideal": nbytes / base_bytes,
             }
     return list(results.values())
-
-
-def ideal(dtype: str) -> float:
-    return getattr(mx, dtype).size / getattr(mx, BASE).size
 
 
 def table(which: str, results: list[Result]) -> Table:
@@ -102,23 +102,28 @@ def table(which: str, results: list[Result]) -> Table:
             number(measured["gbps"]),
             f"{measured['share_of_copy']:.0%}",
             number(measured["of_base"]),
-            number(ideal(dtype)),
+            number(measured["ideal"]),
         )
     return table
 
 
-def means(results: list[Result]) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Geometric means of the time over that of the base, of each op and pass."""
+def means(results: list[Result]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Geometric means of the time over that of the base, and of the ideal."""
+
+    def mean(op: str, which: str, dtype: str) -> dict[str, float | None]:
+        found = [
+            r[which]
+            for r in results
+            if r["op"] == op and r["dtype"] == dtype and which in r
+        ]
+        return {
+            key: geometric_mean(measured[key] for measured in found)
+            for key in ("of_base", "ideal")
+        }
+
     return {
         op: {
-            which: {
-                dtype: geometric_mean(
-                    r[which]["of_base"]
-                    for r in results
-                    if r["op"] == op and r["dtype"] == dtype and which in r
-                )
-                for dtype in dtypes[1:]
-            }
+            which: {dtype: mean(op, which, dtype) for dtype in dtypes[1:]}
             for which in PASSES
         }
         for op, dtypes in DTYPES.items()
@@ -128,11 +133,11 @@ def means(results: list[Result]) -> dict[str, dict[str, dict[str, float | None]]
 def print_means(console: Console, means: dict[str, Any]) -> None:
     console.print(f"time of that of {BASE}, geometric means (ideal in brackets):")
     for op, passes in means.items():
-        for which, ratios in passes.items():
+        for which, of_dtypes in passes.items():
             known = [
-                f"{dtype} {number(ratio)} ({number(ideal(dtype))})"
-                for dtype, ratio in ratios.items()
-                if ratio is not None
+                f"{dtype} {number(mean['of_base'])} ({number(mean['ideal'])})"
+                for dtype, mean in of_dtypes.items()
+                if mean["of_base"] is not None
             ]
             if known:
                 console.print(f"  {op}, {PASSES[which]}: {', '.join(known)}")

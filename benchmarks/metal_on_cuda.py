@@ -57,7 +57,6 @@ def run_case(case: Case, dtype: str, bandwidth: float) -> dict[str, Any]:
     both = shader_host.take_records()
 
     least, least_of_both = case.compulsory_bytes(y.shape, x.itemsize)
-    least_of_both += 2 * case.offset_bytes * y.size
     result: dict[str, Any] = {**asdict(case), "window": case.window}
     for which, records, nbytes in (
         ("forward", forward, least),

@@ -6,7 +6,9 @@
     python benchmarks/pooling.py --global
     python benchmarks/pooling.py --beyond-cache
 
-PyTorch takes part where it is installed, on the CPU, in its channels-last layout.
+PyTorch takes part where it is installed, on the CPU, in its channels-last layout. GB/s
+are of what a pass has to move at least: x and y, for the gradient dy and dx, and for
+that of a maximum which tap it was, in one to four bytes that are written and read.
 --global times layers of one window over the whole input instead. The last command
 leaves the rivals out and gives each layer a batch that no cache holds, for the share of
 the copy bandwidth.

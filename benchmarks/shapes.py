@@ -73,15 +73,17 @@ class Case:
     def compulsory_bytes(
         self, out_shape: Iterable[int], itemsize: int
     ) -> tuple[int, int]:
-        """Bytes that any implementation must move: forward, and forward + vjp.
+        """Bytes that must be moved: forward, and forward + vjp.
 
-        Forward reads x and writes y; the gradient reads dy and writes dx besides.
+        Forward reads x and writes y. The gradient reads dy and writes dx besides, and
+        that of a maximum reads which tap it was, which forward has written.
         """
-        forward = (prod(self.shape) + prod(out_shape)) * itemsize
-        return forward, 2 * forward
+        outputs = prod(out_shape)
+        forward = (prod(self.shape) + outputs) * itemsize
+        return forward, 2 * (forward + self._offset_bytes * outputs)
 
     @property
-    def offset_bytes(self) -> int:
+    def _offset_bytes(self) -> int:
         """Size of a maximum's offset, whose top value means that there is no tap."""
         taps = prod(self.kernel)
         size = 1 if taps <= 255 else 2 if taps <= 65_535 else 4

@@ -8,7 +8,7 @@ namespace {
 struct Reduce {
   template <typename Ends>
   static void run(const MaxTask& task, int64_t unit, Ends& ends) {
-    Sweep<Ends>(task.links, task.channels, ends).run(*task.tiling, unit);
+    Sweep<Ends>(task, ends).run(*task.tiling, unit);
   }
 };
 

@@ -31,12 +31,14 @@ class RowBlocks {
         !links.in_dense_rows(channels);
   }
 
-  // For outputs `to` and `channels` of positions that have `pitch`.
+  // For outputs `to` and `channels` of positions that have `pitch`, which are
+  // visited where they lie if `in_place`.
   RowBlocks(
       const AxisLinks& links,
       Range to,
       Range channels,
       int64_t pitch,
+      bool in_place,
       Scratch& scratch)
       : links_(links),
         to_(to),
@@ -44,6 +46,7 @@ class RowBlocks {
         made_(links, to),
         channels_(channels),
         pitch_(pitch),
+        in_place_(in_place),
         slots_(
             std::bit_ceil(
                 static_cast<uint64_t>(links.span + links.blocks.longest()))),
@@ -159,21 +162,24 @@ class RowBlocks {
     uintptr_t ahead;
   };
 
-  // In place, where `values` are the channels of the row, or as they are read.
+  // Where it lies, if that is to be and there are values, or as it is read.
   template <int U>
   MLX_POOLING_INLINE Strip<U> strip_of(
       Range block, Ends& ends, const LinkedRow& row, uintptr_t ahead, int64_t c)
       const {
-    if (auto* values = ends.values()) {
+    if (auto* values = in_place_ ? ends.values() : nullptr) {
       auto at = (row.spatial + block.begin) * pitch_ + channels_.begin + c;
       return {values + at, block.begin, pitch_, ahead};
     }
     constexpr int64_t kPitch = U * kLanes;
     for (auto i = block.begin; i < block.end; ++i) {
       auto common = ends.reading({row.spatial, i, row.d, row.h}, i);
-      ends.read(
-          row.spatial + i, channels_.begin + c, kPitch, ahead, common,
-          taps_ + (i - block.begin) * kPitch);
+      auto from = (row.spatial + i) * pitch_ + channels_.begin + c;
+      auto* to = taps_ + (i - block.begin) * kPitch;
+      for (int u = 0; u < U; ++u, from += kLanes, to += kLanes) {
+        ends.template fetch_cell_ahead<kLanes>(from, ahead);
+        store<kLanes>(to, ends.template read_cell<kLanes>(from, common).value);
+      }
     }
     return {taps_, block.begin, kPitch, 0};
   }
@@ -344,6 +350,7 @@ class RowBlocks {
   BlockParts made_;
   Range channels_;
   int64_t pitch_;
+  bool in_place_;
   int64_t slots_;
   typename Op::Cells rests_;
   Value* taps_; // of a block, if they are not in place

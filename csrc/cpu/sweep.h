@@ -2,8 +2,10 @@
 
 #include <variant>
 
+#include "cpu/cache.h"
 #include "cpu/ends.h"
 #include "cpu/item_pass.h"
+#include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/row_blocks.h"
 #include "cpu/row_pass.h"
@@ -36,8 +38,11 @@ class Sweep {
   using Op = typename Ends::Op;
   using Cells = typename Op::Cells;
 
-  Sweep(const Links& links, int64_t channels, Ends& ends)
-      : links_(links), channels_(channels), ends_(ends) {}
+  Sweep(const Task& task, Ends& ends)
+      : links_(task.links),
+        channels_(task.channels),
+        outgrows_(outgrows_caches(task.from_bytes())),
+        ends_(ends) {}
 
   void run(const Tiling& tiling, int64_t index) {
     Scratch scratch;
@@ -50,9 +55,10 @@ class Sweep {
                                         : Range{0, links_.axes[axis].size()};
     };
     row_ = band(2);
-    auto rows = rows_of(scratch);
+    const bool is_alone = tiling.axis() == 2;
+    auto rows = rows_of(is_alone, scratch);
     auto width = row_.size() * block_.size();
-    if (tiling.axis() == 2) {
+    if (is_alone) {
       return std::visit([&](auto& row) { reduce_alone(row, scratch); }, rows);
     }
     ItemPass<Op> planes(
@@ -104,10 +110,14 @@ class Sweep {
                                      : 2 * kAheadBytes;
   }
 
-  Rows rows_of(Scratch& scratch) const {
+  Rows rows_of(bool is_alone, Scratch& scratch) const {
     auto& width = links_.axes[2];
     if (RowBlocks<Ends>::suits(width, block_.size())) {
-      return RowBlocks<Ends>(width, row_, block_, channels_, scratch);
+      // Memory is read faster by nothing but loads; not where cells with taps
+      // are computed in between, or where an only row is asked for early.
+      const bool in_place = is_alone || !outgrows_ || Op::kCellVectors > 1 ||
+          block_.size() < RowBlocks<Ends>::kStrip;
+      return RowBlocks<Ends>(width, row_, block_, channels_, in_place, scratch);
     }
     return RowPass<Op>(width, row_, block_.size(), scratch);
   }
@@ -233,6 +243,7 @@ class Sweep {
 
   const Links& links_;
   int64_t channels_;
+  bool outgrows_;
   Ends& ends_;
   int64_t sample_;
   Range block_; // of channels
