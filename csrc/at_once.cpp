@@ -37,12 +37,21 @@ int64_t size_of(const mx::Shape& shape) {
       shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-int64_t largest_size(const std::vector<array>& arrays) {
-  int64_t size = 0;
-  for (auto& a : arrays) {
-    size = std::max(size, static_cast<int64_t>(a.size()));
+const array& largest(const std::vector<array>& arrays) {
+  return *std::max_element(arrays.begin(), arrays.end(), [](auto& a, auto& b) {
+    return a.size() < b.size();
+  });
+}
+
+// Of all windows that share an input out among them: neighbours along an axis
+// have one in common at most, and none where that is even.
+double adaptive_taps(const mx::Shape& from, const mx::Shape& to) {
+  double taps = 1;
+  for (int i = 0; i + 1 < static_cast<int>(to.size()); ++i) {
+    auto [fewer, more] = std::minmax(from[i], to[i]);
+    taps *= fewer > 0 && more % fewer == 0 ? more : more + fewer;
   }
-  return size;
+  return taps;
 }
 
 // Whether each element is looked up where its own index says. That of
@@ -69,17 +78,21 @@ double work(
     const std::vector<array>& inputs,
     const mx::Shape& shape,
     mx::Dtype dtype) {
+  auto& input = largest(inputs);
+  auto& window = pooling.window();
   auto to = static_cast<double>(size_of(shape));
-  auto from = static_cast<double>(largest_size(inputs));
+  auto from = static_cast<double>(input.size());
   int64_t channels = shape.back();
   auto windows = std::min(from, to) / channels;
   auto positions = std::max(from, to) / channels;
   auto& primitive = typeid(pooling);
   auto taps = std::min(
-      windows * static_cast<double>(pooling.window().taps()),
+      windows * static_cast<double>(window.taps()),
       positions + windows * kMostTaps);
   if (primitive == typeid(MaxPoolGather)) {
     taps = windows;
+  } else if (window.kind == Window::Kind::adaptive) {
+    taps = std::min(taps, adaptive_taps(input.shape(), shape));
   }
   // At least as wide as a float.
   auto lanes = kWidestVector / std::max<int64_t>(mx::size_of(dtype), 4);

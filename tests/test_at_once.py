@@ -9,6 +9,7 @@ from metal.shader_host import RUNS_SHADERS
 from strategies import Data
 from support import (
     Op,
+    adaptive_op,
     assert_identical,
     avg_op,
     fixed,
@@ -87,6 +88,16 @@ def test_elements_of_few_channels_count_as_parts_of_vectors():
     x = mx.zeros((8, 16000, 1))
     mx.eval(x)
     assert not graph_nodes(max_op(1)(x, 2))
+
+
+def test_adaptive_windows_have_as_many_taps_as_they_share_out():
+    x = mx.zeros((2, 5163, 8))
+    mx.eval(x)
+    assert not graph_nodes(adaptive_op("max", 1)(x, 5163))
+    assert not graph_nodes(adaptive_op("max", 1)(x, 3000))
+    x = mx.zeros((8, 512, 512, 64))
+    mx.eval(x)
+    assert graph_nodes(adaptive_op("max", 2)(x, 500))
 
 
 def test_nothing_is_computed_in_a_trace():

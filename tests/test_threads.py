@@ -65,6 +65,29 @@ def run_alone(code: str, limits: str = "", **environment: str) -> str:
     ).stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists threads")
+@pytest.mark.parametrize(
+    "shape, pool, helpers",
+    [
+        ((1, 8, 8, 3), "max_pool2d(x, 2)", 0),
+        ((8, 112, 112, 64), "max_pool2d(x, 2)", 1),
+        ((8, 40, 40, 3), "adaptive_max_pool2d(x, (2, 14))", 1),
+    ],
+    ids=["tiny", "of many bytes", "of few bytes and many taps"],
+)
+def test_threads_start_where_they_are_worth_it(shape, pool: str, helpers: int):
+    code = f"""
+import os, mlx.core as mx, mlx_pooling
+mx.set_default_device(mx.cpu)
+x = mx.zeros({shape})
+mx.eval(x)
+before = len(os.listdir("/proc/self/task"))
+mx.eval(mlx_pooling.{pool})
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    assert int(run_alone(code, MLX_POOLING_NUM_THREADS="2")) == helpers
+
+
 def settings_with(variable: str, value: str) -> dict[str, str]:
     code = "from mlx_pooling import _ext; print(_ext.cpu_settings())"
     shown = run_alone(code, **{f"MLX_POOLING_{variable}": value})

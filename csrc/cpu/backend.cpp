@@ -52,6 +52,12 @@ cpu::Elements elements_of(const array& a) {
   return {lane, element_bytes(a) < lane, lane == sizeof(float) && is_float};
 }
 
+// The bytes of an operation, or as many as are moved while it computes.
+int64_t worth(int64_t bytes, const cpu::Choice& choice, int64_t elements) {
+  auto computed = choice.cost * static_cast<double>(elements);
+  return std::max(bytes, cpu::bytes_moved_in(computed));
+}
+
 // One a method; null for those that do not suit the operation.
 template <typename T>
 struct Reducers {
@@ -154,6 +160,7 @@ void reduce(
   }
   auto choice =
       cpu::method_of_reduction(task.links, channels, elements, reduction);
+  bytes = worth(bytes, choice, outputs * channels);
   task.side_by_side = choice.side_by_side;
   switch (choice.method) {
     case cpu::Method::side_by_side:
@@ -273,10 +280,11 @@ class CpuBackend : public Backend {
           cpu::MaxTask max{
               task(cpu::Links::covers(g), g, dy, dx), g.minimum,
               offsets.dtype().val(), offsets.data<void>()};
-          auto bytes = offsets.nbytes() + dy.nbytes() + dx.nbytes();
           auto& kernels = cpu::kernels();
           auto choice = cpu::method_of_scatter(
               max.links, g, lane_bytes(dy), offsets.itemsize());
+          auto bytes = worth(
+              offsets.nbytes() + dy.nbytes() + dx.nbytes(), choice, dx.size());
           switch (choice.method) {
             case cpu::Method::spread:
             case cpu::Method::spread_side_by_side:

@@ -7,7 +7,8 @@
 namespace mlx_pooling::cpu {
 
 // Costs are nanoseconds on one CPU with AVX-512, those of axis_by_axis such
-// that it is taken where it was faster with AVX2: only their ratios matter.
+// that it is taken where it was faster with AVX2. Their ratios choose a method;
+// how large they are tells only whether threads are worth waking.
 
 struct Cost {
   double visit;           // of a vector of outputs

@@ -147,33 +147,35 @@ Choice method_of_reduction(
         ? std::numeric_limits<double>::infinity()
         : along_rows_cost(links, channels, sweep_lane, cost);
     auto side = side_by_side(links, channels, lanes_side_by_side(lane));
-    if (side_by_side_cost(links, channels, side, cost) <
-        std::min(along_rows, others)) {
-      return {Method::side_by_side, side};
+    auto aside = side_by_side_cost(links, channels, side, cost);
+    if (aside < std::min(along_rows, others)) {
+      return {Method::side_by_side, side, aside};
     }
     if (along_rows < others) {
-      return {Method::along_rows};
+      return {Method::along_rows, {}, along_rows};
     }
   }
   bool is_maximum =
       reduction == Reduction::maximum || reduction == Reduction::winner;
-  if (is_maximum && has_quads(links) && has_columns(links, channels, lane)) {
-    return {Method::quads_by_column};
-  }
-  if (has_columns(links, channels, lane) &&
-      column_by_column_cost(links, channels, lane, cost) <
-          std::min(sweep, walk)) {
-    return {Method::column_by_column};
+  if (has_columns(links, channels, lane)) {
+    auto columns = column_by_column_cost(links, channels, lane, cost);
+    if (is_maximum && has_quads(links)) {
+      return {Method::quads_by_column, {}, columns};
+    }
+    if (columns < std::min(sweep, walk)) {
+      return {Method::column_by_column, {}, columns};
+    }
   }
   bool share = are_shared(links);
   if (sweep < walk && (share || !is_large_sum)) {
-    return {Method::sweep};
+    return {Method::sweep, {}, sweep};
   }
   auto few = kFewVectors * kVector;
   bool has_many =
       taps(links) >= kLongWalk ? channels >= few / 2 : channels > few;
   bool is_large_maximum = is_maximum && is_large && has_many && !share;
-  return {is_large_sum || is_large_maximum ? Method::row_by_row : Method::walk};
+  bool by_row = is_large_sum || is_large_maximum;
+  return {by_row ? Method::row_by_row : Method::walk, {}, walk};
 }
 
 std::optional<Choice> method_of_spreading(
@@ -224,11 +226,11 @@ Choice method_of_scatter(
   auto channels = geometry.channels;
   auto winners = winners_cost(covers, geometry);
   auto walk = walk_cost(covers, channels, kFloat, kCover);
-  if (offset_bytes == 1 &&
-      axis_by_axis_cost(covers, channels) < std::min(winners, walk)) {
-    return {Method::axis_by_axis};
+  auto cost = std::min(winners, walk);
+  if (offset_bytes == 1 && axis_by_axis_cost(covers, channels) < cost) {
+    return {Method::axis_by_axis, {}, cost};
   }
-  return {winners < walk ? Method::winners : Method::walk};
+  return {winners < walk ? Method::winners : Method::walk, {}, cost};
 }
 
 } // namespace mlx_pooling::cpu

@@ -27,6 +27,7 @@ namespace {
 
 // Below this a thread would finish before a second one wakes.
 constexpr int64_t kBytesPerThread = 128 * 1024;
+constexpr double kBytesPerNanosecond = 16; // that a thread moves
 // Chunks for each thread: so many that a thread whose core is taken away for a
 // while leaves the rest to the others.
 constexpr int64_t kChunksPerThread = 4;
@@ -234,6 +235,10 @@ int max_threads() {
 
 int64_t threads_for(int64_t bytes) {
   return std::clamp<int64_t>(bytes / kBytesPerThread, 1, max_threads());
+}
+
+int64_t bytes_moved_in(double nanoseconds) {
+  return static_cast<int64_t>(kBytesPerNanosecond * nanoseconds);
 }
 
 void parallel_for(

@@ -11,6 +11,9 @@ int max_threads();
 // How many are worth waking to move so many bytes.
 int64_t threads_for(int64_t bytes);
 
+// About as many as a thread moves in that time.
+int64_t bytes_moved_in(double nanoseconds);
+
 // Calls body(begin, end) over disjoint ranges that cover [0, count), from
 // as many threads as `bytes`, what all of them move, makes worth while.
 void parallel_for(
