@@ -16,8 +16,9 @@ using mx::array;
 
 namespace {
 
-// Nanoseconds of each thread that takes part. To hand work to another thread
-// and wait for it takes MLX 25,000 and more.
+// Nanoseconds of each thread that its bytes alone are worth: some operations
+// have no others. To hand work to another thread and wait for it takes MLX
+// 25,000 and more.
 #if !defined(MLX_POOLING_SMALL_WORK)
 #define MLX_POOLING_SMALL_WORK 120000
 #endif
@@ -43,15 +44,32 @@ const array& largest(const std::vector<array>& arrays) {
   });
 }
 
-// Of all windows that share an input out among them: neighbours along an axis
-// have one in common at most, and none where that is even.
+// Of all windows that share an input out among them. Along an axis two
+// neighbours have one in common unless the next begins where the first ends.
 double adaptive_taps(const mx::Shape& from, const mx::Shape& to) {
   double taps = 1;
   for (int i = 0; i + 1 < static_cast<int>(to.size()); ++i) {
-    auto [fewer, more] = std::minmax(from[i], to[i]);
-    taps *= fewer > 0 && more % fewer == 0 ? more : more + fewer;
+    taps *= static_cast<double>(from[i]) + to[i] - std::gcd(from[i], to[i]);
   }
   return taps;
+}
+
+double
+taps_of(const Pooling& pooling, const array& input, const mx::Shape& output) {
+  auto channels = static_cast<double>(output.back());
+  auto from = static_cast<double>(input.size()) / channels;
+  auto to = static_cast<double>(size_of(output)) / channels;
+  auto windows = std::min(from, to);
+  if (typeid(pooling) == typeid(MaxPoolGather)) {
+    return windows;
+  }
+  auto& window = pooling.window();
+  if (window.kind == Window::Kind::adaptive) {
+    return adaptive_taps(input.shape(), output);
+  }
+  return std::min(
+      windows * static_cast<double>(window.taps()),
+      std::max(from, to) + windows * kMostTaps);
 }
 
 // Whether each element is looked up where its own index says. That of
@@ -78,26 +96,13 @@ double work(
     const std::vector<array>& inputs,
     const mx::Shape& shape,
     mx::Dtype dtype) {
-  auto& input = largest(inputs);
-  auto& window = pooling.window();
-  auto to = static_cast<double>(size_of(shape));
-  auto from = static_cast<double>(input.size());
   int64_t channels = shape.back();
-  auto windows = std::min(from, to) / channels;
-  auto positions = std::max(from, to) / channels;
-  auto& primitive = typeid(pooling);
-  auto taps = std::min(
-      windows * static_cast<double>(window.taps()),
-      positions + windows * kMostTaps);
-  if (primitive == typeid(MaxPoolGather)) {
-    taps = windows;
-  } else if (window.kind == Window::Kind::adaptive) {
-    taps = std::min(taps, adaptive_taps(input.shape(), shape));
-  }
+  auto positions = static_cast<double>(size_of(shape) / channels);
+  auto taps = taps_of(pooling, largest(inputs), shape);
   // At least as wide as a float.
   auto lanes = kWidestVector / std::max<int64_t>(mx::size_of(dtype), 4);
-  return (kVisit * to / channels + kTap * taps) *
-      visits(goes_alone(primitive, inputs.size()), channels, lanes);
+  return (kVisit * positions + kTap * taps) *
+      visits(goes_alone(typeid(pooling), inputs.size()), channels, lanes);
 }
 
 bool is_small(

@@ -91,13 +91,13 @@ def test_elements_of_few_channels_count_as_parts_of_vectors():
 
 
 def test_adaptive_windows_have_as_many_taps_as_they_share_out():
-    x = mx.zeros((2, 5163, 8))
+    x = mx.zeros((1, 4100, 4))
     mx.eval(x)
-    assert not graph_nodes(adaptive_op("max", 1)(x, 5163))
-    assert not graph_nodes(adaptive_op("max", 1)(x, 3000))
-    x = mx.zeros((8, 512, 512, 64))
+    for outputs in (4100, 3900):
+        assert not graph_nodes(adaptive_op("max", 1)(x, outputs))
+    x = mx.zeros((8, 128, 128, 64))
     mx.eval(x)
-    assert graph_nodes(adaptive_op("max", 2)(x, 500))
+    assert graph_nodes(adaptive_op("max", 2)(x, 125))
 
 
 def test_nothing_is_computed_in_a_trace():

@@ -18,6 +18,9 @@ from support import Op, avg_op, exact, fixed, max_op
 
 pytestmark = pytest.mark.skipif(RUNS_SHADERS, reason="the threads of the CPU kernels")
 
+ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="threads and limits as Linux has them"
+)
 POOLS = {
     "walk": fixed(max_op(2), 3, 2, 1),
     "sweep": fixed(max_op(2), 13, 1, 6),
@@ -65,7 +68,7 @@ def run_alone(code: str, limits: str = "", **environment: str) -> str:
     ).stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists threads")
+@ON_LINUX
 @pytest.mark.parametrize(
     "shape, pool, helpers",
     [
@@ -75,7 +78,9 @@ def run_alone(code: str, limits: str = "", **environment: str) -> str:
     ],
     ids=["tiny", "of many bytes", "of few bytes and many taps"],
 )
-def test_threads_start_where_they_are_worth_it(shape, pool: str, helpers: int):
+def test_threads_start_where_they_are_worth_it(
+    shape: tuple[int, ...], pool: str, helpers: int
+):
     code = f"""
 import os, mlx.core as mx, mlx_pooling
 mx.set_default_device(mx.cpu)
@@ -119,11 +124,6 @@ def test_a_size_that_is_no_number_is_the_default(value: str):
 def test_a_number_of_threads_that_is_none_is_the_default(value: str):
     default = settings_with("CACHE_BYTES", "0")["NUM_THREADS"]
     assert settings_with("NUM_THREADS", value)["NUM_THREADS"] == default
-
-
-ON_LINUX = pytest.mark.skipif(
-    sys.platform != "linux", reason="limits as Linux has them"
-)
 
 
 @ON_LINUX

@@ -90,9 +90,9 @@ class AvgEnds {
     return Op::template of<L>(value);
   }
 
-  template <int L>
+  template <int L, int kLevel = 1>
   MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
-    fetch_ahead<L>(x_ + at, ahead);
+    fetch_ahead<L, kLevel>(x_ + at, ahead);
   }
 
   MLX_POOLING_INLINE Divisor writing(int64_t d, int64_t h, int64_t w) const {

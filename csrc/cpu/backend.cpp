@@ -52,8 +52,9 @@ cpu::Elements elements_of(const array& a) {
   return {lane, element_bytes(a) < lane, lane == sizeof(float) && is_float};
 }
 
-// The bytes of an operation, or as many as are moved while it computes.
-int64_t worth(int64_t bytes, const cpu::Choice& choice, int64_t elements) {
+// The bytes of an operation, or as many as are moved in the time that it takes.
+int64_t
+bytes_or_time(int64_t bytes, const cpu::Choice& choice, int64_t elements) {
   auto computed = choice.cost * static_cast<double>(elements);
   return std::max(bytes, cpu::bytes_moved_in(computed));
 }
@@ -160,7 +161,7 @@ void reduce(
   }
   auto choice =
       cpu::method_of_reduction(task.links, channels, elements, reduction);
-  bytes = worth(bytes, choice, outputs * channels);
+  bytes = bytes_or_time(bytes, choice, outputs * channels);
   task.side_by_side = choice.side_by_side;
   switch (choice.method) {
     case cpu::Method::side_by_side:
@@ -283,7 +284,7 @@ class CpuBackend : public Backend {
           auto& kernels = cpu::kernels();
           auto choice = cpu::method_of_scatter(
               max.links, g, lane_bytes(dy), offsets.itemsize());
-          auto bytes = worth(
+          auto bytes = bytes_or_time(
               offsets.nbytes() + dy.nbytes() + dx.nbytes(), choice, dx.size());
           switch (choice.method) {
             case cpu::Method::spread:

@@ -98,9 +98,9 @@ class MaxEnds {
     return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
-  template <int L>
+  template <int L, int kLevel = 1>
   MLX_POOLING_INLINE void fetch_cell_ahead(int64_t at, uintptr_t ahead) const {
-    fetch_ahead<L>(x_ + at, ahead);
+    fetch_ahead<L, kLevel>(x_ + at, ahead);
   }
 
   void see_nan(bool is_there) {

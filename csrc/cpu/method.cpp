@@ -226,7 +226,7 @@ Choice method_of_scatter(
   auto channels = geometry.channels;
   auto winners = winners_cost(covers, geometry);
   auto walk = walk_cost(covers, channels, kFloat, kCover);
-  auto cost = std::min(winners, walk);
+  auto cost = std::min(winners, walk); // that of axis_by_axis is no time
   if (offset_bytes == 1 && axis_by_axis_cost(covers, channels) < cost) {
     return {Method::axis_by_axis, {}, cost};
   }

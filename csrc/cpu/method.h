@@ -28,7 +28,7 @@ enum class Method {
 struct Choice {
   Method method;
   SideBySide side_by_side = {}; // of methods named so
-  double cost = 0; // of an element of `to`, in nanoseconds; 0: unknown
+  double cost = 0; // of an element of `to`, in nanoseconds at most, or unknown
 };
 
 enum class Reduction {

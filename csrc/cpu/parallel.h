@@ -15,7 +15,8 @@ int64_t threads_for(int64_t bytes);
 int64_t bytes_moved_in(double nanoseconds);
 
 // Calls body(begin, end) over disjoint ranges that cover [0, count), from
-// as many threads as `bytes`, what all of them move, makes worth while.
+// as many threads as `bytes` makes worth while: what all of them move, or could
+// while they compute.
 void parallel_for(
     int64_t count,
     int64_t bytes,

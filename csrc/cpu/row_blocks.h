@@ -58,13 +58,14 @@ class RowBlocks {
   }
 
   // Calls emit(o, c, cells) for each output and strip of channels, of which c
-  // counts in the block, and asks for elements `ahead` positions on.
-  template <typename Emit>
+  // counts in the block, and asks for elements `ahead` positions on, to come to
+  // that level of cache.
+  template <int kLevel, typename Emit>
   void
   reduce(Ends& ends, const LinkedRow& row, int64_t ahead, Emit emit) const {
     for_each_block<typename Op::Lane, kLanes, kMostVectors>(
         channels_.size(), [&]<int U>(Vectors<U>, int64_t c) {
-          reduce_strip<U>(ends, row, ahead, c, emit);
+          reduce_strip<U, kLevel>(ends, row, ahead, c, emit);
         });
   }
 
@@ -133,7 +134,7 @@ class RowBlocks {
   }
 
   // The same channels of a block's positions.
-  template <int U>
+  template <int U, int kLevel>
   struct Strip {
     MLX_POOLING_INLINE Window<U> tap(int64_t i) const {
       Window<U> window;
@@ -148,7 +149,7 @@ class RowBlocks {
     template <int kBegin, int kEnd>
     MLX_POOLING_INLINE void ask_ahead(int64_t i) const {
       for (int u = kBegin; u < kEnd; ++u) {
-        fetch_ahead<kLanes, 2>(at(i) + u * kLanes, ahead);
+        fetch_ahead<kLanes, kLevel>(at(i) + u * kLanes, ahead);
       }
     }
 
@@ -163,8 +164,8 @@ class RowBlocks {
   };
 
   // Where it lies, if that is to be and there are values, or as it is read.
-  template <int U>
-  MLX_POOLING_INLINE Strip<U> strip_of(
+  template <int U, int kLevel>
+  MLX_POOLING_INLINE Strip<U, kLevel> strip_of(
       Range block, Ends& ends, const LinkedRow& row, uintptr_t ahead, int64_t c)
       const {
     if (auto* values = in_place_ ? ends.values() : nullptr) {
@@ -177,7 +178,7 @@ class RowBlocks {
       auto from = (row.spatial + i) * pitch_ + channels_.begin + c;
       auto* to = taps_ + (i - block.begin) * kPitch;
       for (int u = 0; u < U; ++u, from += kLanes, to += kLanes) {
-        ends.template fetch_cell_ahead<kLanes>(from, ahead);
+        ends.template fetch_cell_ahead<kLanes, kLevel>(from, ahead);
         store<kLanes>(to, ends.template read_cell<kLanes>(from, common).value);
       }
     }
@@ -209,7 +210,7 @@ class RowBlocks {
     int64_t mask;
   };
 
-  template <int U, typename Emit>
+  template <int U, int kLevel, typename Emit>
   MLX_POOLING_INLINE void reduce_strip(
       Ends& ends,
       const LinkedRow& row,
@@ -228,7 +229,7 @@ class RowBlocks {
       const auto block = links_.blocks.at(begin);
       end = std::min(block.end, from_.end);
       const bool has_rests = made_.has_rests(block);
-      const auto strip = strip_of<U>(
+      const auto strip = strip_of<U, kLevel>(
           {begin, end}, ends, row,
           ahead * pitch_ * sizeof(typename Ends::Stored), c);
       auto first_tap = [&](int64_t i) MLX_POOLING_LAMBDA {

@@ -113,8 +113,9 @@ class Sweep {
   Rows rows_of(bool is_alone, Scratch& scratch) const {
     auto& width = links_.axes[2];
     if (RowBlocks<Ends>::suits(width, block_.size())) {
-      // Memory is read faster by nothing but loads; not where cells with taps
-      // are computed in between, or where an only row is asked for early.
+      // A loop of loads alone reads memory faster: such rows are copied first.
+      // Not those of cells with taps, nor of few channels, of which that takes
+      // longer than it saves; and an only row is asked for early instead.
       const bool in_place = is_alone || !outgrows_ || Op::kCellVectors > 1 ||
           block_.size() < RowBlocks<Ends>::kStrip;
       return RowBlocks<Ends>(width, row_, block_, channels_, in_place, scratch);
@@ -149,7 +150,7 @@ class Sweep {
       RowBlocks<Ends>& row, int64_t d, int64_t h, Cells out, int64_t tap_base) {
     // Positions further on are of the next row, or not of this strip.
     const auto ahead = links_.axes[2].other_size;
-    row.reduce(
+    row.template reduce<1>(
         ends_, row_at(d, h, tap_base), ahead,
         [out, first = row_.begin, pitch = block_.size()](
             int64_t o, int64_t c, const auto& cells) MLX_POOLING_LAMBDA {
@@ -179,7 +180,7 @@ class Sweep {
         sample_ * links_.axes[2].size() * channels_ + block_.begin;
     // A strip is gone through faster than memory gives it: asking early helps.
     const auto ahead = positions_ahead(RowBlocks<Ends>::kStrip * kSize);
-    row.reduce(
+    row.template reduce<2>(
         ends_, row_at(0, 0, 0), 8 * ahead,
         [=, channels = channels_](int64_t o, int64_t c, const auto& cells)
             MLX_POOLING_LAMBDA {
