@@ -95,6 +95,10 @@ def test_adaptive_windows_have_as_many_taps_as_they_share_out():
     mx.eval(x)
     for outputs in (4100, 3900):
         assert not graph_nodes(adaptive_op("max", 1)(x, outputs))
+    # Four times as many taps would be too many.
+    x = mx.zeros((1, 90, 90, 15), mx.uint8)
+    mx.eval(x)
+    assert not graph_nodes(adaptive_op("max", 2)(x, 90))
     x = mx.zeros((8, 128, 128, 64))
     mx.eval(x)
     assert graph_nodes(adaptive_op("max", 2)(x, 125))
