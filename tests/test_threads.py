@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
@@ -32,6 +33,7 @@ def results(f: Op, x: mx.array) -> list[np.ndarray]:
     """On a stream of the calling thread: the outputs and the gradients."""
     stream = mx.new_stream(mx.cpu)
     with mx.stream(stream):
+        x = x * 1  # not there yet: the stream's thread will pool it
         (y,), (dx,) = mx.vjp(f, [x], [f(x)])
         mx.eval(y, dx)
     return [exact(y), exact(dx)]
@@ -112,6 +114,17 @@ ISAS = ["baseline", "avx2"] if platform.machine() == "x86_64" else ["baseline"]
 )
 def test_environment_variables(variable: str, value: str):
     assert settings_with(variable, value)[variable] == value
+
+
+@ON_LINUX
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="as x86-64 has them")
+def test_the_caches_of_this_machine():
+    cpu = Path("/proc/cpuinfo").read_text()
+    stores_well = "AuthenticAMD" in cpu or " avx_vnni" in cpu
+    is_known = Path("/sys/devices/system/cpu/cpu0/cache/index0/level").exists()
+    found = int(settings_with("NUM_THREADS", "1")["CACHE_BYTES"])
+    assert (found > 0) == (stores_well and is_known)
+    assert found <= (16 << 20) * os.cpu_count()
 
 
 @pytest.mark.parametrize("value", ["", "many"])
