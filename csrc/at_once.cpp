@@ -18,16 +18,16 @@ namespace {
 
 // Nanoseconds of each thread that its bytes alone are worth: some operations
 // have no others. To hand work to another thread and wait for it takes MLX
-// 25,000 and more.
+// 25,000 to 70,000.
 #if !defined(MLX_POOLING_SMALL_WORK)
-#define MLX_POOLING_SMALL_WORK 120000
+#define MLX_POOLING_SMALL_WORK 150000
 #endif
 constexpr double kSmallWork = MLX_POOLING_SMALL_WORK;
 // Of one vector, or of one element alone.
 constexpr double kVisit = 3;
 constexpr double kTap = 0.5;
-// More taps of a window are those that others share.
-constexpr double kMostTaps = 48;
+// More taps of a window along an axis are those that others share.
+constexpr int64_t kMostTaps = 8;
 constexpr int64_t kWidestVector = 64;
 // About so many elements share a vector with those of other positions, where
 // there are few channels.
@@ -54,6 +54,16 @@ double adaptive_taps(const mx::Shape& from, const mx::Shape& to) {
   return taps;
 }
 
+// Of each window, at most, where others share what it has in common with them:
+// one axis after the other.
+double taps_by_axis(const Window::Sizes& kernel_size) {
+  int64_t taps = 0;
+  for (auto size : kernel_size) {
+    taps += std::min(size, kMostTaps);
+  }
+  return static_cast<double>(taps);
+}
+
 double
 taps_of(const Pooling& pooling, const array& input, const mx::Shape& output) {
   auto channels = static_cast<double>(output.back());
@@ -69,7 +79,7 @@ taps_of(const Pooling& pooling, const array& input, const mx::Shape& output) {
   }
   return std::min(
       windows * static_cast<double>(window.taps()),
-      std::max(from, to) + windows * kMostTaps);
+      std::max(from, to) + windows * taps_by_axis(window.kernel_size));
 }
 
 // Whether each element is looked up where its own index says. That of

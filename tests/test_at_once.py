@@ -84,6 +84,12 @@ def test_much_work_waits():
         assert graph_nodes(max_op(2)(x, kernel, 1))
 
 
+def test_large_windows_that_share_inputs_have_few_taps_along_each_axis():
+    x = mx.zeros((1, 88, 88, 16), mx.uint8)  # too few bytes for several threads
+    mx.eval(x)
+    assert not graph_nodes(max_op(2)(x, 31, 1, 15))
+
+
 def test_elements_of_few_channels_count_as_parts_of_vectors():
     x = mx.zeros((8, 16000, 1))
     mx.eval(x)
