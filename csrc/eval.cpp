@@ -30,8 +30,19 @@ Geometry geometry_of_parts(
 
 } // namespace
 
+bool Pooling::passes_through(const array& input, const array& output) const {
+  return input.dtype() == output.dtype() && input.shape() == output.shape() &&
+      output.size() > 0 && Geometry(window_, output.shape()).passes_through();
+}
+
 void Pooling::eval(const Backend& on, const Arrays& inputs, Arrays& outputs) {
-  if (allocate(on, outputs)) {
+  auto same = passed_through();
+  if (same && passes_through(inputs[*same], outputs[0])) {
+    outputs[0].copy_shared_buffer(inputs[*same]);
+    for (size_t i = 1; i < outputs.size(); ++i) { // extents
+      on.allocate(outputs[i]);
+    }
+  } else if (allocate(on, outputs)) {
     run(on, inputs, outputs);
   }
 }
@@ -51,10 +62,18 @@ void MaxPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
       stream());
 }
 
+std::optional<int> MaxPool::passed_through() const {
+  return traced_ ? std::nullopt : std::optional(0); // offsets differ from x
+}
+
 void MaxPoolScatter::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   Geometry geometry(window_, outputs[0].shape());
   on.max_pool_scatter(geometry, inputs[0], inputs[2], outputs[0], stream());
+}
+
+std::optional<int> MaxPoolScatter::passed_through() const {
+  return 2;
 }
 
 void MaxPoolGather::run(
@@ -87,6 +106,10 @@ void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, {}, outputs[0], stream());
 }
 
+std::optional<int> AvgPool::passed_through() const {
+  return 0;
+}
+
 void QuantizedAvgPool::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& x = inputs[0];
@@ -100,11 +123,19 @@ void LpPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, {.exponent = exponent_}, outputs[0], stream());
 }
 
+std::optional<int> LpPool::passed_through() const {
+  return std::nullopt; // by a power and a root
+}
+
 void AvgPoolGrad::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& dx = outputs[0];
   auto geometry = geometry_of_parts(window_, dx.shape(), dx.dtype());
   on.avg_pool_grad(geometry, inputs[1], dx, stream());
+}
+
+std::optional<int> AvgPoolGrad::passed_through() const {
+  return 1;
 }
 
 } // namespace mlx_pooling

@@ -201,6 +201,13 @@ int64_t Geometry::inputs() const {
   return batch * axes[0].in * axes[1].in * axes[2].in;
 }
 
+bool Geometry::passes_through() const {
+  return (divisor_override == 0 || divisor_override == 1) &&
+      std::all_of(axes.begin(), axes.end(), [](auto& axis) {
+           return axis.passes_through();
+         });
+}
+
 int64_t Geometry::divisor(int axis, int64_t o) const {
   if (divisor_override != 0) {
     return axis == 0 ? divisor_override : 1;

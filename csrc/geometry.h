@@ -94,6 +94,9 @@ struct Geometry {
   int64_t divisor_override; // 0: none
   bool minimum;
 
+  // Whether each window is the input of the same number, and divided by 1.
+  bool passes_through() const;
+
   int64_t taps() const;    // of the largest window
   int64_t outputs() const; // positions, not counting channels
   int64_t inputs() const;

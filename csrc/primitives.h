@@ -57,7 +57,16 @@ class Pooling : public mlx::core::Primitive {
   virtual void
   run(const Backend& on, const Arrays& inputs, Arrays& outputs) = 0;
 
+  // The number of the input that the first output is where each window is the
+  // one input of its number; none where they differ even then.
+  virtual std::optional<int> passed_through() const {
+    return std::nullopt;
+  }
+
   Window window_;
+
+ private:
+  bool passes_through(const array& input, const array& output) const;
 };
 
 #define MLX_POOLING_DECLARE(NAME)                                              \
@@ -83,6 +92,9 @@ class MaxPool : public Pooling {
   MLX_POOLING_DECLARE(MaxPool)
   bool is_equivalent(const Primitive& other) const override;
 
+ protected:
+  std::optional<int> passed_through() const override;
+
  private:
   bool traced_; // also writes offsets and extent
 };
@@ -91,6 +103,9 @@ class MaxPoolScatter : public Pooling {
  public:
   using Pooling::Pooling;
   MLX_POOLING_DECLARE(MaxPoolScatter)
+
+ protected:
+  std::optional<int> passed_through() const override;
 };
 
 // Without t it gathers from the grid of flat spatial positions: its output is
@@ -124,6 +139,8 @@ class AvgPool : public Pooling {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
+  std::optional<int> passed_through() const override;
+
   bool traced_; // also writes extent
 };
 
@@ -131,6 +148,9 @@ class AvgPoolGrad : public Pooling {
  public:
   using Pooling::Pooling;
   MLX_POOLING_DECLARE(AvgPoolGrad)
+
+ protected:
+  std::optional<int> passed_through() const override;
 };
 
 class QuantizedAvgPool : public Pooling {
@@ -152,6 +172,9 @@ class LpPool : public AvgPool {
 
   MLX_POOLING_DECLARE(LpPool)
   bool is_equivalent(const Primitive& other) const override;
+
+ protected:
+  std::optional<int> passed_through() const override;
 
  private:
   // As LpPool scales sums of powers.
