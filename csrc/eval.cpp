@@ -18,6 +18,17 @@ bool allocate(const Backend& on, std::vector<array>& outputs) {
   });
 }
 
+// Whether each window is the one element in its own place of an input that the
+// output can be. As mx.contiguous() does, an array that others may write to is
+// copied, and so is a small part of a large buffer, which would be kept.
+bool are_same(const Window& window, const array& input, const array& output) {
+  constexpr size_t kMostBesides = 16 * 1024;
+  return input.shape() == output.shape() && output.size() > 0 &&
+      input.data_shared_ptr()->is_owned() &&
+      input.buffer_size() <= output.nbytes() + kMostBesides &&
+      Geometry(window, output.shape()).passes_through();
+}
+
 // complex64 is averaged as pairs of real channels.
 Geometry geometry_of_parts(
     const Window& window, const mx::Shape& x_shape, mx::Dtype dtype) {
@@ -30,14 +41,9 @@ Geometry geometry_of_parts(
 
 } // namespace
 
-bool Pooling::passes_through(const array& input, const array& output) const {
-  return input.dtype() == output.dtype() && input.shape() == output.shape() &&
-      output.size() > 0 && Geometry(window_, output.shape()).passes_through();
-}
-
 void Pooling::eval(const Backend& on, const Arrays& inputs, Arrays& outputs) {
-  auto same = passed_through();
-  if (same && passes_through(inputs[*same], outputs[0])) {
+  auto same = identity_input();
+  if (same && are_same(window_, inputs[*same], outputs[0])) {
     outputs[0].copy_shared_buffer(inputs[*same]);
     for (size_t i = 1; i < outputs.size(); ++i) { // extents
       on.allocate(outputs[i]);
@@ -62,7 +68,7 @@ void MaxPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
       stream());
 }
 
-std::optional<int> MaxPool::passed_through() const {
+std::optional<int> MaxPool::identity_input() const {
   return traced_ ? std::nullopt : std::optional(0); // offsets differ from x
 }
 
@@ -72,7 +78,7 @@ void MaxPoolScatter::run(
   on.max_pool_scatter(geometry, inputs[0], inputs[2], outputs[0], stream());
 }
 
-std::optional<int> MaxPoolScatter::passed_through() const {
+std::optional<int> MaxPoolScatter::identity_input() const {
   return 2;
 }
 
@@ -106,7 +112,7 @@ void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, {}, outputs[0], stream());
 }
 
-std::optional<int> AvgPool::passed_through() const {
+std::optional<int> AvgPool::identity_input() const {
   return 0;
 }
 
@@ -123,7 +129,7 @@ void LpPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, {.exponent = exponent_}, outputs[0], stream());
 }
 
-std::optional<int> LpPool::passed_through() const {
+std::optional<int> LpPool::identity_input() const {
   return std::nullopt; // by a power and a root
 }
 
@@ -134,7 +140,7 @@ void AvgPoolGrad::run(
   on.avg_pool_grad(geometry, inputs[1], dx, stream());
 }
 
-std::optional<int> AvgPoolGrad::passed_through() const {
+std::optional<int> AvgPoolGrad::identity_input() const {
   return 1;
 }
 

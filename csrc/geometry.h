@@ -94,7 +94,7 @@ struct Geometry {
   int64_t divisor_override; // 0: none
   bool minimum;
 
-  // Whether each window is the input of the same number, and divided by 1.
+  // Whether each window is the input position of the same number, divided by 1.
   bool passes_through() const;
 
   int64_t taps() const;    // of the largest window

@@ -57,16 +57,13 @@ class Pooling : public mlx::core::Primitive {
   virtual void
   run(const Backend& on, const Arrays& inputs, Arrays& outputs) = 0;
 
-  // The number of the input that the first output is where each window is the
-  // one input of its number; none where they differ even then.
-  virtual std::optional<int> passed_through() const {
+  // Which input the first output equals where each window is the one element in
+  // its own place; none if they may differ.
+  virtual std::optional<int> identity_input() const {
     return std::nullopt;
   }
 
   Window window_;
-
- private:
-  bool passes_through(const array& input, const array& output) const;
 };
 
 #define MLX_POOLING_DECLARE(NAME)                                              \
@@ -93,7 +90,7 @@ class MaxPool : public Pooling {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
-  std::optional<int> passed_through() const override;
+  std::optional<int> identity_input() const override;
 
  private:
   bool traced_; // also writes offsets and extent
@@ -105,7 +102,7 @@ class MaxPoolScatter : public Pooling {
   MLX_POOLING_DECLARE(MaxPoolScatter)
 
  protected:
-  std::optional<int> passed_through() const override;
+  std::optional<int> identity_input() const override;
 };
 
 // Without t it gathers from the grid of flat spatial positions: its output is
@@ -139,7 +136,7 @@ class AvgPool : public Pooling {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
-  std::optional<int> passed_through() const override;
+  std::optional<int> identity_input() const override;
 
   bool traced_; // also writes extent
 };
@@ -150,7 +147,7 @@ class AvgPoolGrad : public Pooling {
   MLX_POOLING_DECLARE(AvgPoolGrad)
 
  protected:
-  std::optional<int> passed_through() const override;
+  std::optional<int> identity_input() const override;
 };
 
 class QuantizedAvgPool : public Pooling {
@@ -174,7 +171,7 @@ class LpPool : public AvgPool {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
-  std::optional<int> passed_through() const override;
+  std::optional<int> identity_input() const override;
 
  private:
   // As LpPool scales sums of powers.

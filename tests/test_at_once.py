@@ -6,6 +6,7 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 from metal.shader_host import RUNS_SHADERS
+from mlx_pooling import _ext
 from strategies import Data
 from support import (
     Op,
@@ -77,11 +78,16 @@ def test_views():
             assert_identical(f(view), f(unevaluated(view)))
 
 
-def test_much_work_waits():
-    for shape, kernel in (((8, 128, 128, 64), 13), ((8, 128, 128, 64), 31)):
-        x = mx.zeros(shape)
-        mx.eval(x)
-        assert graph_nodes(max_op(2)(x, kernel, 1))
+def images() -> mx.array:
+    """Much work for each of the threads, on as many as there are."""
+    x = mx.zeros((_ext.cpu_settings()["NUM_THREADS"], 128, 128, 64), mx.uint8)
+    mx.eval(x)
+    return x
+
+
+@pytest.mark.parametrize("kernel", [13, 31])
+def test_much_work_waits(kernel: int):
+    assert graph_nodes(max_op(2)(images(), kernel, 1))
 
 
 def test_large_windows_that_share_inputs_have_few_taps_along_each_axis():
@@ -105,9 +111,7 @@ def test_adaptive_windows_have_as_many_taps_as_they_share_out():
     x = mx.zeros((1, 90, 90, 15), mx.uint8)
     mx.eval(x)
     assert not graph_nodes(adaptive_op("max", 2)(x, 90))
-    x = mx.zeros((8, 128, 128, 64))
-    mx.eval(x)
-    assert graph_nodes(adaptive_op("max", 2)(x, 125))
+    assert graph_nodes(adaptive_op("max", 2)(images(), 125))
 
 
 def test_nothing_is_computed_in_a_trace():

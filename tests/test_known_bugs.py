@@ -324,7 +324,9 @@ def test_more_than_2_to_the_31_elements():
 
 @POOLS
 def test_long_thin_shapes_and_many_channels(pool):
-    f = fixed(pool(2), 1, 1)
+    def f(x: mx.array) -> mx.array:
+        return pool(2)(x, 1, 1, ((1, 0), (0, 0)))[:, 1:]
+
     for shape in (
         (1, 2**18, 1, 1),
         (1, 1, 2**18, 1),

@@ -227,7 +227,7 @@ def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
 
 # Of which several whole ones fill a vector, or the same part of each fills one.
 SHORT_ROWS = {
-    "1/1 of 1": ((1,), 1, 1, 0, 1),
+    "1/2 of 2": ((2,), 1, 2, 0, 1),
     "2/2 of 2": ((2,), 2, 2, 0, 1),
     "2/2 of 3": ((3,), 2, 2, 0, 1),
     "3/1 of 3": ((3,), 3, 1, 1, 1),

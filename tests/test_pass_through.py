@@ -4,6 +4,7 @@ result is the input's memory."""
 from __future__ import annotations
 
 import mlx.core as mx
+import mlx_pooling
 import numpy as np
 import pytest
 from strategies import Data
@@ -24,6 +25,7 @@ PASS_THROUGH = {
     "max": fixed(max_op(2), 1, 1),
     "min": fixed(min_op(2), 1, 1),
     "avg": fixed(avg_op(2), 1, 1),
+    "dilated": fixed(avg_op(2), 1, 1, dilation=3),
     "divided by 1": fixed(avg_op(2), 1, 1, divisor_override=1),
     "adaptive max": fixed(adaptive_op("max", 2), (7, 6)),
     "adaptive avg": fixed(adaptive_op("avg", 2), (7, None)),
@@ -34,6 +36,7 @@ DO_NOT = {
     "stride": fixed(avg_op(2), 1, (1, 2)),
     "padding": fixed(avg_op(2), 1, 1, ((1, 0), (0, 0))),
     "fewer": fixed(adaptive_op("avg", 2), (7, 5)),
+    "only one": fixed(avg_op(2), 1, 7),
 }
 
 
@@ -62,12 +65,22 @@ def test_the_same_memory(name: str, dtype: mx.Dtype):
         assert share_memory(y, x) == (y.dtype == dtype)
 
 
+def test_complex_averages():
+    x = values(mx.int32) * mx.array(1 + 2j)
+    y = avg_op(2)(x, 1, 1)
+    mx.eval(x, y)
+    assert_identical(y, x)
+    assert share_memory(y, x)
+
+
 @pytest.mark.parametrize("name", DO_NOT)
 def test_other_windows_compute(name: str):
     x = values()
     y = DO_NOT[name](x)
     mx.eval(y)
     assert not share_memory(y, x)
+    with mlx_pooling.composed():
+        assert_identical(y, DO_NOT[name](x))
 
 
 @pytest.mark.parametrize("name", PASS_THROUGH)
@@ -101,13 +114,37 @@ def test_nothing_that_shares_memory_is_written_to(changes: str):
         assert_identical(y if changes == "input" else x, expected)
 
 
-def test_views_are_not_passed_on():
+def test_strided_views_are_copied():
     x = values()
     for view in (x.transpose(0, 2, 1, 3), x[:, ::2], mx.broadcast_to(x[:1], SHAPE)):
         y = avg_op(2)(view, 1, 1)
         mx.eval(y)
         assert_identical(y, view)
-        assert memoryview(y).c_contiguous
+        assert not share_memory(y, x)
+
+
+def test_a_part_does_not_keep_the_whole():
+    x = mx.zeros((64, 32, 32, 8))
+    mx.eval(x)
+    y = avg_op(2)(x[1:2], 1, 1)
+    mx.eval(y)
+    assert not share_memory(y, x)
+
+
+def test_memory_of_others_is_copied():
+    """They may write to it. Without a GPU, MLX itself copies."""
+    theirs = np.ones(SHAPE, np.float32)
+    y = avg_op(2)(mx.asarray(theirs), 1, 1)
+    mx.eval(y)
+    theirs[:] = 5
+    assert_identical(y, mx.ones(SHAPE))
+
+
+@pytest.mark.parametrize("name", PASS_THROUGH)
+def test_transformations(name: str):
+    x, f = values(), PASS_THROUGH[name]
+    assert_identical(mx.compile(f)(x), x)
+    assert_identical(mx.vmap(f)(mx.stack([x, x])), mx.stack([x, x]))
 
 
 def test_a_shapeless_compile_knows_no_sizes():

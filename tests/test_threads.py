@@ -123,8 +123,8 @@ def test_the_caches_of_this_machine():
     stores_well = "AuthenticAMD" in cpu or " avx_vnni" in cpu
     is_known = Path("/sys/devices/system/cpu/cpu0/cache/index0/level").exists()
     found = int(settings_with("NUM_THREADS", "1")["CACHE_BYTES"])
-    assert (found > 0) == (stores_well and is_known)
-    assert found <= (16 << 20) * os.cpu_count()
+    assert found > 0 or not (stores_well and is_known)
+    assert found <= (16 << 20) * len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("value", ["", "many"])

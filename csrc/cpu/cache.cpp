@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -63,8 +64,8 @@ bool stores_well_around_caches() {
 }
 
 // Half of the last-level caches: what is computed next shares them, as do other
-// programs. Not more than these CPUs gain by: where one cache serves a hundred
-// cores, it is far from each, and a virtual machine has few of them.
+// programs. Not more than this process' CPUs gain by: where one cache serves a
+// hundred cores it is far from each, and a virtual machine has few of them.
 int64_t system_bytes() {
   constexpr int64_t kMostOfCpu = 16 << 20;
   const fs::path cpus = "/sys/devices/system/cpu";
@@ -74,7 +75,6 @@ int64_t system_bytes() {
   }
   // Each is named by the CPUs that share it.
   std::set<std::string> caches;
-  int64_t online = 0;
   for (int number = 0;; ++number) {
     auto cpu = cpus / ("cpu" + std::to_string(number));
     if (!fs::exists(cpu)) {
@@ -83,12 +83,11 @@ int64_t system_bytes() {
     auto shared_by = read<std::string>(cpu / last / "shared_cpu_list");
     if (!shared_by.empty()) { // not of one that is switched off
       caches.insert(shared_by);
-      ++online;
     }
   }
   auto kilobytes = read<int64_t>(cpus / "cpu0" / last / "size");
   auto all = static_cast<int64_t>(caches.size()) * kilobytes * 1024;
-  return std::min(all / 2, online * kMostOfCpu);
+  return std::min(all / 2, std::thread::hardware_concurrency() * kMostOfCpu);
 }
 
 } // namespace
