@@ -68,18 +68,10 @@ void MaxPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
       stream());
 }
 
-std::optional<int> MaxPool::identity_input() const {
-  return traced_ ? std::nullopt : std::optional(0); // offsets differ from x
-}
-
 void MaxPoolScatter::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   Geometry geometry(window_, outputs[0].shape());
   on.max_pool_scatter(geometry, inputs[0], inputs[2], outputs[0], stream());
-}
-
-std::optional<int> MaxPoolScatter::identity_input() const {
-  return 2;
 }
 
 void MaxPoolGather::run(
@@ -112,10 +104,6 @@ void AvgPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, {}, outputs[0], stream());
 }
 
-std::optional<int> AvgPool::identity_input() const {
-  return 0;
-}
-
 void QuantizedAvgPool::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& x = inputs[0];
@@ -129,19 +117,11 @@ void LpPool::run(const Backend& on, const Arrays& inputs, Arrays& outputs) {
   on.avg_pool(geometry, x, {.exponent = exponent_}, outputs[0], stream());
 }
 
-std::optional<int> LpPool::identity_input() const {
-  return std::nullopt; // by a power and a root
-}
-
 void AvgPoolGrad::run(
     const Backend& on, const Arrays& inputs, Arrays& outputs) {
   auto& dx = outputs[0];
   auto geometry = geometry_of_parts(window_, dx.shape(), dx.dtype());
   on.avg_pool_grad(geometry, inputs[1], dx, stream());
-}
-
-std::optional<int> AvgPoolGrad::identity_input() const {
-  return 1;
 }
 
 } // namespace mlx_pooling

@@ -90,7 +90,9 @@ class MaxPool : public Pooling {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
-  std::optional<int> identity_input() const override;
+  std::optional<int> identity_input() const override {
+    return traced_ ? std::nullopt : std::optional(0); // offsets are computed
+  }
 
  private:
   bool traced_; // also writes offsets and extent
@@ -102,7 +104,9 @@ class MaxPoolScatter : public Pooling {
   MLX_POOLING_DECLARE(MaxPoolScatter)
 
  protected:
-  std::optional<int> identity_input() const override;
+  std::optional<int> identity_input() const override {
+    return 2;
+  }
 };
 
 // Without t it gathers from the grid of flat spatial positions: its output is
@@ -136,7 +140,9 @@ class AvgPool : public Pooling {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
-  std::optional<int> identity_input() const override;
+  std::optional<int> identity_input() const override {
+    return 0;
+  }
 
   bool traced_; // also writes extent
 };
@@ -147,7 +153,9 @@ class AvgPoolGrad : public Pooling {
   MLX_POOLING_DECLARE(AvgPoolGrad)
 
  protected:
-  std::optional<int> identity_input() const override;
+  std::optional<int> identity_input() const override {
+    return 1;
+  }
 };
 
 class QuantizedAvgPool : public Pooling {
@@ -171,7 +179,9 @@ class LpPool : public AvgPool {
   bool is_equivalent(const Primitive& other) const override;
 
  protected:
-  std::optional<int> identity_input() const override;
+  std::optional<int> identity_input() const override {
+    return std::nullopt; // by a power and a root
+  }
 
  private:
   // As LpPool scales sums of powers.

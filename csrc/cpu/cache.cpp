@@ -66,7 +66,7 @@ bool stores_well_around_caches() {
 // Half of the last-level caches: what is computed next shares them, as do other
 // programs. Not more than this process' CPUs gain by: where one cache serves a
 // hundred cores it is far from each, and a virtual machine has few of them.
-int64_t system_bytes() {
+int64_t share_of_caches() {
   constexpr int64_t kMostOfCpu = 16 << 20;
   const fs::path cpus = "/sys/devices/system/cpu";
   auto last = last_level(cpus / "cpu0");
@@ -101,7 +101,7 @@ int64_t most_cached_bytes() {
         return number;
       }
     }
-    return stores_well_around_caches() ? system_bytes() : 0;
+    return stores_well_around_caches() ? share_of_caches() : 0;
   }();
   return bytes;
 }
