@@ -225,6 +225,21 @@ def test_maximum_and_minimum_of_other_dtypes(window, dtype: mx.Dtype):
     check_winners(min_pool, inputs, g, minima(inputs, g))
 
 
+@EACH_WINDOW
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_maximum_and_minimum_of_any_half_floats(window, dtype: mx.Dtype):
+    """NaNs and zeros of either sign among them, and subnormal ones."""
+    g = geometry(*window)
+    rng = np.random.default_rng(0)
+    inputs = [
+        mx.array(rng.integers(2**16, size=(1, *g.size, channels), dtype=np.uint16))
+        for channels in (1, 3, 6, 12, 20, 33, 70)
+    ]
+    inputs = [bits.view(dtype) for bits in inputs]
+    check_winners(max_pool, inputs, g, maxima(inputs, g))
+    check_winners(min_pool, inputs, g, minima(inputs, g))
+
+
 # Of which several whole ones fill a vector, or the same part of each fills one.
 SHORT_ROWS = {
     "1/2 of 2": ((2,), 1, 2, 0, 1),

@@ -196,9 +196,12 @@ def test_positive_and_negative_zero_tie(dtype: mx.Dtype):
         np.testing.assert_array_equal(
             np.signbit(exact(values)[0, :, -1]), [True, False]
         )
-        np.testing.assert_array_equal(
-            np.signbit(exact(min_op(1)(x, 2))[0, :, -1]), [True, False]
-        )
+        alone = min_op(1)(x, 2)
+        if dtype.size > 2:  # others may be compared as integers
+            np.testing.assert_array_equal(
+                np.signbit(exact(alone)[0, :, -1]), [True, False]
+            )
+        assert_identical(alone, values)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 17])

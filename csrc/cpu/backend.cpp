@@ -253,6 +253,9 @@ class CpuBackend : public Backend {
           offsets_data};
       auto elements = elements_of(x);
       elements.has_alike &= offsets_dtype == mx::uint8.val();
+      if (offsets == nullptr) { // which half types are not widened for
+        elements.bytes = x.itemsize();
+      }
       auto& kernels = cpu::kernels();
       reduce(
           max, g, elements,

@@ -27,6 +27,17 @@ void with_columns(int64_t kernel, Visit visit) {
   }
 }
 
+// Calls visit<T>() with what so many channels of T are compared as.
+template <typename T, typename Visit>
+void with_columns_of(int64_t channels, Visit visit) {
+  if constexpr (is_ordered<T>) {
+    if (channels < kFullLanes<Arithmetic<T>>) {
+      return visit.template operator()<typename T::Float>();
+    }
+  }
+  visit.template operator()<T>();
+}
+
 // Calls visit(part, next), of positions in one row each, for what of each row
 // is among `begin` to `end` of the task's, so much at a time as stays in cache
 // from one block of channels to the next; the last is its own next. Rows come

@@ -77,12 +77,21 @@ MLX_POOLING_INLINE V smaller(V a, V b) {
   if constexpr (sizeof(V) == 64 && kLaneBytes == 4) {
     return bits_as<V>(
         _mm512_min_epu32(bits_as<__m512i>(a), bits_as<__m512i>(b)));
+  } else if constexpr (sizeof(V) == 64 && kLaneBytes == 2) {
+    return bits_as<V>(
+        _mm512_min_epu16(bits_as<__m512i>(a), bits_as<__m512i>(b)));
   } else if constexpr (sizeof(V) == 64 && kLaneBytes == 1) {
     return bits_as<V>(
         _mm512_min_epu8(bits_as<__m512i>(a), bits_as<__m512i>(b)));
   }
 #endif
 #if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && kLaneBytes == 2) {
+    return bits_as<V>(
+        _mm256_min_epu16(bits_as<__m256i>(a), bits_as<__m256i>(b)));
+  } else if constexpr (sizeof(V) == 16 && kLaneBytes == 2) {
+    return bits_as<V>(_mm_min_epu16(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+  }
   if constexpr (sizeof(V) == 32 && kLaneBytes == 4) {
     return bits_as<V>(
         _mm256_min_epu32(bits_as<__m256i>(a), bits_as<__m256i>(b)));
@@ -192,6 +201,28 @@ MLX_POOLING_INLINE auto larger_in_512_bits(__m512i v, __m512i best) {
 }
 #endif
 
+#if defined(__AVX2__)
+// Of 8 or 16 bits each.
+template <typename A>
+MLX_POOLING_INLINE __m256i larger_in_256_bits(__m256i v, __m256i best) {
+  constexpr bool is_signed = std::is_signed_v<A>;
+  if constexpr (sizeof(A) == 1) {
+    return is_signed ? _mm256_max_epi8(v, best) : _mm256_max_epu8(v, best);
+  } else {
+    return is_signed ? _mm256_max_epi16(v, best) : _mm256_max_epu16(v, best);
+  }
+}
+template <typename A>
+MLX_POOLING_INLINE __m128i larger_in_128_bits(__m128i v, __m128i best) {
+  constexpr bool is_signed = std::is_signed_v<A>;
+  if constexpr (sizeof(A) == 1) {
+    return is_signed ? _mm_max_epi8(v, best) : _mm_max_epu8(v, best);
+  } else {
+    return is_signed ? _mm_max_epi16(v, best) : _mm_max_epu16(v, best);
+  }
+}
+#endif
+
 // v > best ? v : best. GCC 12 knows the one instruction for that, of single
 // floats too, except in AVX-512.
 template <typename A, int L>
@@ -202,7 +233,16 @@ MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
         larger_in_512_bits<A>(bits_as<__m512i>(v), bits_as<__m512i>(best)));
   }
 #endif
-  if constexpr (L == 1 && std::is_floating_point_v<A>) {
+#if defined(__AVX2__)
+  if constexpr (sizeof(A) <= 2 && sizeof(v) == 32) {
+    return bits_as<Vec<A, L>>(
+        larger_in_256_bits<A>(bits_as<__m256i>(v), bits_as<__m256i>(best)));
+  } else if constexpr (sizeof(A) <= 2 && sizeof(v) == 16) {
+    return bits_as<Vec<A, L>>(
+        larger_in_128_bits<A>(bits_as<__m128i>(v), bits_as<__m128i>(best)));
+  }
+#endif
+  if constexpr (L == 1) {
     return v > best ? v : best;
   }
   return chosen<L>(v > best, v, best);

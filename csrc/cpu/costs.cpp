@@ -24,12 +24,14 @@ constexpr double kSweptRow = 24;
 constexpr Cost kByAxis{.visit = 1.2, .tap = 0.35}; // of many at once
 // A visit is of all of a window's channels.
 constexpr Cost kRowByRow{.visit = 100, .tap = 0.6};
-constexpr double kPosition = 1.5;  // of one whose channels go alone
-constexpr double kWinner = 0.75;   // of a cotangent that finds its input
-constexpr double kRunning = 0.2;   // of one in a run of the same winner
-constexpr double kEndOfRun = 1.8;  // of the run's sum, for a window of one
-constexpr double kTotal = 0.1;     // of clearing and storing its total
-constexpr double kShortLane = 0.6; // of the sweep of one
+constexpr double kPosition = 1.5; // of one whose channels go alone
+constexpr double kWinner = 0.75;  // of a cotangent that finds its input
+constexpr double kRunning = 0.2;  // of one in a run of the same winner
+constexpr double kEndOfRun = 1.8; // of the run's sum, for a window of one
+constexpr double kTotal = 0.1;    // of clearing and storing its total
+// Of the sweep of lanes of two bytes, and of one.
+constexpr double kShortLane = 0.6;
+constexpr double kShortestLane = 0.25;
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
 constexpr double kScalarRow = 1.5; // of an element without a vector
@@ -40,7 +42,9 @@ constexpr double kAlongRowOfSeveral = 4.5;
 constexpr double kSeveral = 18;
 constexpr double kSeveralOfRows = 45;
 constexpr double kDense = 1.15; // of an operation in a dense row
-constexpr double kThinned = 1;  // of one that is taken from a dense row, or put
+// Of one that is taken from a dense row, or put, and of a vector of them.
+constexpr double kThinned = 1;
+constexpr double kThinnedVector = 0.5;
 constexpr double kStrided = 1.8; // of a position of one that is not dense
 // So many wait for each other, with nothing else to do in the meantime.
 constexpr double kLongChain = 16;
@@ -117,15 +121,20 @@ double longest(const AxisLinks& links) {
 }
 
 // Vectors that hold a position's channels.
-int64_t vectors(int64_t channels, int64_t lane) {
+int64_t vectors(int64_t channels, int64_t lane, bool of_halves = false) {
   auto full = kVector * kFloat / lane;
-  auto lanes = channels >= full ? full : channels >= full / 4 ? full / 4 : 1;
-  return ceil_div(channels, lanes);
+  if (channels >= full) {
+    return ceil_div(channels, full);
+  }
+  if (of_halves && channels >= kShortVector) {
+    auto lanes = std::bit_floor(static_cast<uint64_t>(channels));
+    return ceil_div(channels, static_cast<int64_t>(lanes));
+  }
+  return ceil_div(channels, channels >= full / 4 ? full / 4 : 1);
 }
 
 // Of a position's channels, for each of them.
-double visits(int64_t channels, int64_t lane) {
-  auto all = vectors(channels, lane);
+double visits(int64_t channels, int64_t all) {
   return (kFourVisits * static_cast<double>(all / 4) +
           kTwoVisits * static_cast<double>(all % 4 / 2) +
           static_cast<double>(all % 2)) /
@@ -177,11 +186,25 @@ double planes_cost(const Links& links, int64_t channels) {
                                                          : kPlanes;
 }
 
+// Lanes of the vectors that each position's channels are visited in, where they
+// go alone: see for_each_lane().
+int64_t lanes_alone(int64_t channels, int64_t lane) {
+  auto full = kVector * kFloat / lane;
+  for (auto lanes : {full, full / 4, kShortVector}) {
+    if (channels >= lanes) {
+      return lanes;
+    }
+  }
+  return 1;
+}
+
 double row_cost(
     const AxisLinks& width,
     int64_t channels,
+    int64_t lane,
     double operation,
     const Cost& cost) {
+  auto lanes = static_cast<double>(lanes_alone(channels, lane));
   bool in_dense_rows = width.in_dense_rows(channels);
   bool is_narrow = width.origin() && channels < kVector && width.in_blocks();
   if (in_dense_rows || is_narrow) {
@@ -189,16 +212,17 @@ double row_cost(
     auto passes = 2 + std::bit_width(kernel) + std::popcount(kernel);
     auto dense = kDense * static_cast<double>(passes * width.dense->pitch);
     auto moved = width.dense->pitch > 1 ? 1 : ratio(width);
+    auto thinned = channels < kShortVector ? kThinned : kThinnedVector / lanes;
     return operation * (2 * ratio(width) + dense) +
-        (in_dense_rows ? kThinned * moved : 0);
+        (in_dense_rows ? thinned * moved : 0);
   }
   auto join = width.in_blocks() ? 2 * ratio(width) + 1 : longest(width);
   auto row = operation * (2 * ratio(width) + join + 1);
-  if (!width.origin() && channels >= kVector) {
+  if (!width.origin() && channels * lane >= kVector * kFloat) {
     row += kStrided / static_cast<double>(channels);
   } else if (!width.origin() && channels >= kShortVector) {
     auto tap = join > kLongChain ? kChainedTap : kShortTap;
-    row += (kScalarRow + tap * join) / kShortVector;
+    row += (kScalarRow + tap * join) / lanes;
   } else if (!width.origin()) {
     row += kScalarRow + cost.tap * cost.alone * join;
   }
@@ -224,6 +248,7 @@ Cost cost_of(Reduction reduction, const Elements& elements) {
   if (!elements.has_alike) {
     cost.visit_alike = 0;
   }
+  cost.of_halves = elements.is_widened && elements.bytes < kFloat;
   if (elements.is_widened) {
     cost.alone = std::max(cost.alone, kConverted);
   }
@@ -242,7 +267,8 @@ double ratio(const AxisLinks& links) {
 
 double walk_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
-  auto all = static_cast<double>(vectors(channels, lane));
+  auto count = vectors(channels, lane, cost.of_halves);
+  auto all = static_cast<double>(count);
   auto elements = static_cast<double>(channels);
   if (are_alike(links, channels, cost)) {
     return all * (cost.visit_alike + cost.tap_alike * taps(links)) / elements;
@@ -252,7 +278,7 @@ double walk_cost(
     tap *= cost.alone;
   }
   auto in_common = channels < kMostChannels ? cost.in_common : 0;
-  return visits(channels, lane) * cost.visit +
+  return visits(channels, count) * cost.visit +
       (all * tap * taps(links) + in_common) / elements;
 }
 
@@ -304,20 +330,19 @@ double column_by_column_cost(
   auto& [depth, height, width] = links.axes;
   auto rows = longest(depth) * longest(height);
   auto apart = channels > kNearChannels ? kFarApart : 1;
-  return apart * planes_cost(links, channels) * visits(channels, lane) *
+  return apart * planes_cost(links, channels) *
+      visits(channels, vectors(channels, lane)) *
       (cost.visit + cost.tap * rows + cost.aside * (longest(width) - 1));
 }
 
 double sweep_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
-  auto operation = cost.sweep;
-  if (lane < kFloat) {
-    operation *= kShortLane;
-  }
+  auto scale = lane == 1 ? kShortestLane : lane < kFloat ? kShortLane : 1;
+  auto operation = cost.sweep * scale;
   if (channels >= kManyChannels) {
     operation *= channels >= kMostChannels ? kFarFromCached : kUncached;
   }
-  double element = row_cost(links.axes[2], channels, operation, cost);
+  double element = row_cost(links.axes[2], channels, lane, operation, cost);
   for (int axis : {1, 0}) {
     if (links.axes[axis].kernel > 1) {
       element = item_cost(links.axes[axis], element, operation);
@@ -331,7 +356,8 @@ double sweep_cost(
     element *= kUncachedCells;
   }
   bool joins_no_rows = height.kernel == 1 && depth.kernel == 1;
-  return element + kCells + (joins_no_rows && width.origin() ? kRowsOnly : 0) +
+  return element + scale * kCells +
+      (joins_no_rows && width.origin() ? kRowsOnly : 0) +
       short_rows_cost(links, channels);
 }
 

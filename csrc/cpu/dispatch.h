@@ -87,7 +87,7 @@ void with_added_type(Val dtype, Visit visit) {
   }
 }
 
-// The types that elements are compared as (see flips.h).
+// The types that elements are compared as (see compared.h).
 template <typename Visit>
 void with_compared_type(Val dtype, Visit visit) {
   with_added_type(dtype, [&]<typename T>(T) {

@@ -18,7 +18,8 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 template <typename T, int L>
 inline constexpr bool has_alike =
 #if defined(__AVX2__)
-    std::is_same_v<Arithmetic<T>, float> && L == kFullLanes<float>;
+    (std::is_same_v<Arithmetic<T>, float> || is_ordered<T>) &&
+    L >= kFullLanes<float>;
 #else
     false;
 #endif
@@ -175,7 +176,7 @@ for_each_window(const Task& task, int64_t begin, int64_t end, Window window) {
   constexpr auto kLanes = Window::kLanes;
   const auto channels = task.channels;
   [[maybe_unused]] const auto alike =
-      alike_windows(task.links.axes[2], channels, kLanes);
+      alike_windows(task.links.axes[2], channels, kFullLanes<float>);
   Walk walk(task.links, begin);
   for (auto i = begin; i < end;) {
     window.go_to(walk, i);

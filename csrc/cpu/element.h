@@ -33,12 +33,25 @@ struct Power {
   Float base;
 };
 
+// A half float that is compared as an integer, in whose order NaNs come last.
+template <typename Half>
+struct Ordered {
+  using Float = Half;
+  // Of each sign.
+  static constexpr uint16_t kNans =
+      std::is_same_v<Half, Float16> ? 0x3ff : 0x7f;
+  uint16_t bits;
+};
+
 template <typename T>
 inline constexpr bool is_half =
     std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
 template <typename T>
 inline constexpr bool is_quantized = requires(T element) { element.integer; };
+
+template <typename T>
+inline constexpr bool is_ordered = requires { T::kNans; };
 
 template <typename T>
 inline constexpr bool is_power = requires { T::exponent; };
@@ -52,6 +65,11 @@ struct ArithmeticOf {
           is_quantized<T>,
           int32_t,
           std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>>;
+};
+
+template <typename Half>
+struct ArithmeticOf<Ordered<Half>> {
+  using type = int16_t;
 };
 
 template <typename Float, int N>

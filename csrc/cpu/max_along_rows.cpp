@@ -28,9 +28,8 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 
 void max_along_rows(const MaxTask& task, int64_t begin, int64_t end) {
   with_period(task.channels, [&]<int P>() {
-    with_compared_type(task.dtype, [&]<typename T>(T) {
-      task.offsets ? reduce<T, WideTap<T>, P>(task, begin, end)
-                   : reduce<T, void, P>(task, begin, end);
+    with_compared_types(task, false, [&]<typename T, typename Tap>() {
+      reduce<T, Tap, P>(task, begin, end);
     });
   });
 }

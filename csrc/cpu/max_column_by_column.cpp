@@ -20,16 +20,17 @@ void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   auto taps = depth.kernel * height.kernel * width.kernel;
   bool may_be_bytes = taps <= kMostColumnTaps<uint8_t>;
   with_columns(width.kernel, [&]<int K>() {
-    with_compared_type(task.dtype, [&]<typename T>(T) {
-      with_tap<T, uint8_t>(task, may_be_bytes, [&]<typename Tap>() {
-        for_each_row(task, begin, end, [&](Range part, Range next) {
-          // So few taps may be walked over, where that is rare.
-          if (!reduce<K, T, Tap>(task, part, next)) {
-            cpu::kernels().max_walk(task, part.begin, part.end);
-          }
+    with_compared_types<uint8_t>(
+        task, may_be_bytes, [&]<typename Value, typename Tap>() {
+          with_columns_of<Value>(task.channels, [&]<typename T>() {
+            for_each_row(task, begin, end, [&](Range part, Range next) {
+              // So few taps may be walked over, where that is rare.
+              if (!reduce<K, T, Tap>(task, part, next)) {
+                cpu::kernels().max_walk(task, part.begin, part.end);
+              }
+            });
+          });
         });
-      });
-    });
   });
 }
 

@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
+#include "cpu/compared.h"
 #include "cpu/dispatch.h"
-#include "cpu/flips.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/nan_watch.h"
@@ -17,24 +17,29 @@ namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 template <typename T>
 using WideTap = OffsetLane<Arithmetic<T>, uint32_t>;
 
-// Calls visit<Tap>() with those of the task: void if nobody asks which tap a
-// maximum is, its offsets' own type if that is one of Narrow, may be used, and
-// is faster.
-template <typename T, typename... Narrow, typename Visit>
-void with_tap(const MaxTask& task, bool may_be_narrow, Visit visit) {
-  if (task.offsets == nullptr) {
-    return visit.template operator()<void>();
-  }
-  with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
-    using A = Arithmetic<T>;
-    if constexpr (
-        compares_to_mask<Vec<A, kFullLanes<A>>> &&
-        (std::is_same_v<Offset, Narrow> || ...)) {
-      if (may_be_narrow) {
-        return visit.template operator()<Offset>();
-      }
+// Calls visit<T, Tap>() with the types that elements are compared as and that
+// taps are counted in. If nobody asks which tap a maximum is, Tap is void, and
+// half types are integers, of which twice as many are compared at once. Else it
+// is the offsets' own type if that is one of Narrow, may be used, and is
+// faster.
+template <typename... Narrow, typename Visit>
+void with_compared_types(const MaxTask& task, bool may_be_narrow, Visit visit) {
+  with_compared_type(task.dtype, [&]<typename T>(T) {
+    if (task.offsets == nullptr) {
+      using Value = std::conditional_t<is_half<T>, Ordered<T>, T>;
+      return visit.template operator()<Value, void>();
     }
-    visit.template operator()<WideTap<T>>();
+    with_offset_type(task.offsets_dtype, [&]<typename Offset>(Offset) {
+      using A = Arithmetic<T>;
+      if constexpr (
+          compares_to_mask<Vec<A, kFullLanes<A>>> &&
+          (std::is_same_v<Offset, Narrow> || ...)) {
+        if (may_be_narrow) {
+          return visit.template operator()<T, Offset>();
+        }
+      }
+      visit.template operator()<T, WideTap<T>>();
+    });
   });
 }
 
@@ -52,11 +57,11 @@ class MaxEnds {
         offsets_dtype_(task.offsets_dtype),
         channels_(task.channels),
         around_caches_(task.around_caches),
-        flip_(flips<T>(task)) {}
+        compared_(task) {}
 
   const typename Op::Value* values() const {
     if constexpr (std::is_same_v<T, typename Op::Value>) {
-      return flip_ == 0 ? x_ : nullptr;
+      return compared_.are_as_stored() ? x_ : nullptr;
     }
     return nullptr;
   }
@@ -79,7 +84,7 @@ class MaxEnds {
     for_each_lane<Op::kLanes>(
         count, [&]<int L>(Lanes<L>, int64_t j) MLX_POOLING_LAMBDA {
           fetch_ahead<L>(x + j, ahead);
-          auto value = flip<L>(load<L>(x + j));
+          auto value = compared_.template read<L>(x + j);
           if constexpr (Op::kWatched) {
             saw_nan |= any_nan<typename Op::Value, L>(value);
           }
@@ -94,7 +99,7 @@ class MaxEnds {
 
   template <int L>
   MLX_POOLING_INLINE auto read_cell(int64_t at, int64_t tap) const {
-    auto value = flip<L>(load<L>(x_ + at));
+    auto value = compared_.template read<L>(x_ + at);
     return Op::template moved<L>(Op::template of<L>(value), tap);
   }
 
@@ -122,7 +127,7 @@ class MaxEnds {
   MLX_POOLING_INLINE void
   write_cell(int64_t at, uintptr_t ahead, const Cell& cell, Nothing) const {
     auto* y = y_ + at;
-    auto bits = stored_exactly<T, L>(flip<L>(cell.value));
+    auto bits = compared_.template stored<L>(cell.value);
     store_result(y, bits, ahead, around_caches_);
     if constexpr (Op::kTaps) {
       if (kRule == Rule::fast || offsets_) {
@@ -142,11 +147,6 @@ class MaxEnds {
   template <int L>
   static constexpr bool kTapsAroundCaches =
       fills_lines<2 * L * int64_t{sizeof(Tap)}>;
-
-  template <int L, typename V>
-  MLX_POOLING_INLINE V flip(V value) const {
-    return flipped(value, broadcast<Flip<T>, L>(flip_));
-  }
 
   template <int L, typename V>
   MLX_POOLING_INLINE void write_taps(int64_t at, V taps) const {
@@ -172,7 +172,7 @@ class MaxEnds {
   Val offsets_dtype_;
   int64_t channels_;
   bool around_caches_;
-  Flip<T> flip_;
+  Compared<T> compared_;
   bool saw_nan_ = false;
 };
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <utility>
 
+#include "cpu/column_by_column.h"
 #include "cpu/column_ring.h"
 #include "cpu/dispatch.h"
 #include "cpu/max_ends.h"
@@ -247,9 +248,9 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void max_quads_by_column(const MaxTask& task, int64_t begin, int64_t end) {
-  with_compared_type(task.dtype, [&]<typename T>(T) {
-    with_tap<T, uint8_t>(
-        task, true, [&]<typename Tap>() { reduce<T, Tap>(task, begin, end); });
+  with_compared_types<uint8_t>(task, true, [&]<typename Value, typename Tap>() {
+    with_columns_of<Value>(
+        task.channels, [&]<typename T>() { reduce<T, Tap>(task, begin, end); });
   });
 }
 

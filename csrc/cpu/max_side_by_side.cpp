@@ -1,8 +1,8 @@
 #include <type_traits>
 
 #include "cpu/compare.h"
+#include "cpu/compared.h"
 #include "cpu/dispatch.h"
-#include "cpu/flips.h"
 #include "cpu/group.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"

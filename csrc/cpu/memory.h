@@ -58,12 +58,6 @@ MLX_POOLING_INLINE void store(T* to, Vec<Arithmetic<T>, L> value) {
   std::memcpy(to, &bits, sizeof(bits));
 }
 
-template <int L, typename T>
-MLX_POOLING_INLINE void store_exact(T* to, Vec<Arithmetic<T>, L> value) {
-  auto bits = stored_exactly<T, L>(value);
-  std::memcpy(to, &bits, sizeof(bits));
-}
-
 // Asks for the cache line that a loop comes to some iterations later. The
 // hardware does so too, but not beyond the end of a page.
 inline constexpr uintptr_t kAheadBytes = 3072;

@@ -157,8 +157,11 @@ Choice method_of_reduction(
   }
   bool is_maximum =
       reduction == Reduction::maximum || reduction == Reduction::winner;
-  if (has_columns(links, channels, lane)) {
-    auto columns = column_by_column_cost(links, channels, lane, cost);
+  // Half types that do not fill a vector are widened.
+  bool fill = channels * lane >= kVector * kFloat;
+  auto column_lane = elements.is_widened && !fill ? kFloat : lane;
+  if (has_columns(links, channels, column_lane)) {
+    auto columns = column_by_column_cost(links, channels, column_lane, cost);
     if (is_maximum && has_quads(links)) {
       return {Method::quads_by_column, {}, columns};
     }

@@ -18,12 +18,12 @@ MLX_POOLING_INLINE bool are_lines(Range channels, int64_t size) {
 
 // Calls visit(Lanes<L>{}, i) so that vectors of L elements from each i cover
 // [0, count). The last may overlap its neighbour. Fewer than L elements are
-// covered by vectors of a quarter, or one by one.
+// covered by vectors of a quarter, but at least four, or one by one.
 template <int L, typename Visit>
 MLX_POOLING_INLINE void for_each_lane(int64_t count, Visit visit) {
   if constexpr (L > 1) {
     if (count < L) {
-      return for_each_lane<(L > 4 ? L / 4 : 1)>(count, visit);
+      return for_each_lane<(L > 16 ? L / 4 : L > 4 ? 4 : 1)>(count, visit);
     }
   }
   int64_t i = 0;

@@ -139,11 +139,16 @@ class RowPass {
   }
 
   void join_links(Cells out, int64_t tap_base) const {
+    const auto* row = row_; // where no store can change it
+    const auto channels = channels_;
+    const auto step = links_.step * channels;
+    const auto tap_step = links_.tap_step;
     for (auto o = to_.begin; o < to_.end; ++o) {
       const Link link = links_.of[o];
-      auto* from = row_ + (link.first - first_) * channels_;
+      const auto* from = row + (link.first - first_) * channels;
+      const auto to = out + (o - to_.begin) * channels;
       for_each_lane<kLanes>(
-          channels_, [&]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
+          channels, [=]<int L>(Lanes<L>, int64_t c) MLX_POOLING_LAMBDA {
             auto cell = Op::template nothing<L>();
             if (link.count > 0) {
               cell = Op::template tap<L>(from + c, tap_base + link.tap);
@@ -152,11 +157,9 @@ class RowPass {
               cell = Op::template joined<L>(
                   cell,
                   Op::template tap<L>(
-                      from + k * links_.step * channels_ + c,
-                      tap_base + link.tap + k * links_.tap_step));
+                      from + k * step + c, tap_base + link.tap + k * tap_step));
             }
-            Op::template write<L>(
-                out + ((o - to_.begin) * channels_ + c), cell);
+            Op::template write<L>(to + c, cell);
           });
     }
   }
