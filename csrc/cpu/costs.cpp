@@ -31,11 +31,12 @@ constexpr double kEndOfRun = 1.8; // of the run's sum, for a window of one
 constexpr double kTotal = 0.1;    // of clearing and storing its total
 // Of the sweep of lanes of two bytes, and of one.
 constexpr double kShortLane = 0.6;
-constexpr double kShortestLane = 0.25;
+constexpr double kShortestLane = 0.3;
 constexpr double kCells = 0.05;    // of storing what a sweep makes
 constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
 constexpr double kScalarRow = 1.5; // of an element without a vector
 constexpr double kShortTap = 0.25; // of a short vector
+constexpr double kNarrowTap = 0.5; // the same of lanes narrower than floats
 // Of a window's row, besides its vectors, and of joining the lanes of several.
 constexpr double kAlongRow = 2.5;
 constexpr double kAlongRowOfSeveral = 4.5;
@@ -121,12 +122,12 @@ double longest(const AxisLinks& links) {
 }
 
 // Vectors that hold a position's channels.
-int64_t vectors(int64_t channels, int64_t lane, bool of_halves = false) {
+int64_t vectors(int64_t channels, int64_t lane, bool halves = false) {
   auto full = kVector * kFloat / lane;
   if (channels >= full) {
     return ceil_div(channels, full);
   }
-  if (of_halves && channels >= kShortVector) {
+  if (halves && channels >= kShortVector) {
     auto lanes = std::bit_floor(static_cast<uint64_t>(channels));
     return ceil_div(channels, static_cast<int64_t>(lanes));
   }
@@ -221,7 +222,8 @@ double row_cost(
   if (!width.origin() && channels * lane >= kVector * kFloat) {
     row += kStrided / static_cast<double>(channels);
   } else if (!width.origin() && channels >= kShortVector) {
-    auto tap = join > kLongChain ? kChainedTap : kShortTap;
+    auto few = channels * lane < kVector ? kNarrowTap : kShortTap;
+    auto tap = join > kLongChain ? kChainedTap : few;
     row += (kScalarRow + tap * join) / lanes;
   } else if (!width.origin()) {
     row += kScalarRow + cost.tap * cost.alone * join;
@@ -248,7 +250,7 @@ Cost cost_of(Reduction reduction, const Elements& elements) {
   if (!elements.has_alike) {
     cost.visit_alike = 0;
   }
-  cost.of_halves = elements.is_widened && elements.bytes < kFloat;
+  cost.halves = elements.is_widened && elements.bytes < kFloat;
   if (elements.is_widened) {
     cost.alone = std::max(cost.alone, kConverted);
   }
@@ -267,7 +269,7 @@ double ratio(const AxisLinks& links) {
 
 double walk_cost(
     const Links& links, int64_t channels, int64_t lane, const Cost& cost) {
-  auto count = vectors(channels, lane, cost.of_halves);
+  auto count = vectors(channels, lane, cost.halves);
   auto all = static_cast<double>(count);
   auto elements = static_cast<double>(channels);
   if (are_alike(links, channels, cost)) {

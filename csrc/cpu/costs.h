@@ -21,7 +21,7 @@ struct Cost {
   double several = 0.85; // taps of several vectors at once, each, in taps
   double alone = 1;      // that of one element of few channels, in taps
   double in_common = 0;  // of what not too many channels share, where walked
-  bool of_halves = false; // which are walked in vectors that channels fill
+  bool halves = false;   // walked in vectors that channels fill
 };
 
 Cost cost_of(Reduction reduction, const Elements& elements);
