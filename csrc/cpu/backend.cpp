@@ -40,10 +40,13 @@ int64_t element_bytes(const array& a) {
   return a.dtype() == mx::complex64 ? sizeof(float) : a.itemsize();
 }
 
+bool is_half(const array& a) {
+  return a.dtype() == mx::float16 || a.dtype() == mx::bfloat16;
+}
+
 // The same as it is computed: half types as float32.
 int64_t lane_bytes(const array& a) {
-  bool is_half = a.dtype() == mx::float16 || a.dtype() == mx::bfloat16;
-  return is_half ? sizeof(float) : element_bytes(a);
+  return is_half(a) ? sizeof(float) : element_bytes(a);
 }
 
 cpu::Elements elements_of(const array& a) {
@@ -253,8 +256,9 @@ class CpuBackend : public Backend {
           offsets_data};
       auto elements = elements_of(x);
       elements.has_alike &= offsets_dtype == mx::uint8.val();
-      if (offsets == nullptr) { // which half types are not widened for
+      if (offsets_data == nullptr && is_half(x)) {
         elements.bytes = x.itemsize();
+        elements.are_ordered = true;
       }
       auto& kernels = cpu::kernels();
       reduce(

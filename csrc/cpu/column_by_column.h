@@ -27,10 +27,11 @@ void with_columns(int64_t kernel, Visit visit) {
   }
 }
 
-// Calls visit<T>() with what so many channels of T are compared as.
+// Calls visit<T>() with what so many channels of T are compared as: those that
+// do not fill a vector as floats, of which any that columns are made of do.
 template <typename T, typename Visit>
 void with_columns_of(int64_t channels, Visit visit) {
-  if constexpr (is_ordered<T>) {
+  if constexpr (is_ordered<T> && kVectorBytes == 64) {
     if (channels < kFullLanes<Arithmetic<T>>) {
       return visit.template operator()<typename T::Float>();
     }

@@ -224,7 +224,7 @@ MLX_POOLING_INLINE __m128i larger_in_128_bits(__m128i v, __m128i best) {
 #endif
 
 // v > best ? v : best. GCC 12 knows the one instruction for that, of single
-// floats too, except in AVX-512.
+// elements too, except in AVX-512, and there not of shorter vectors either.
 template <typename A, int L>
 MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
 #if defined(__AVX512BW__)
@@ -244,8 +244,9 @@ MLX_POOLING_INLINE Vec<A, L> larger(Vec<A, L> v, Vec<A, L> best) {
 #endif
   if constexpr (L == 1) {
     return v > best ? v : best;
+  } else {
+    return chosen<L>(v > best, v, best);
   }
-  return chosen<L>(v > best, v, best);
 }
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

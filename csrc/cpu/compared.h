@@ -49,8 +49,8 @@ class Compared {
 
   explicit Compared(const MaxTask& task) : flips_(flips<T>(task)) {}
 
-  bool are_as_stored() const {
-    return std::is_same_v<T, A> && flips_ == 0;
+  bool are_as_stored() const { // if they are no half types
+    return flips_ == 0;
   }
 
   template <int L>

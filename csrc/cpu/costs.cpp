@@ -32,11 +32,11 @@ constexpr double kTotal = 0.1;    // of clearing and storing its total
 // Of the sweep of lanes of two bytes, and of one.
 constexpr double kShortLane = 0.6;
 constexpr double kShortestLane = 0.3;
-constexpr double kCells = 0.05;    // of storing what a sweep makes
-constexpr double kRowsOnly = 0.18; // of one that joins no rows, all the same
-constexpr double kScalarRow = 1.5; // of an element without a vector
-constexpr double kShortTap = 0.25; // of a short vector
-constexpr double kNarrowTap = 0.5; // the same of lanes narrower than floats
+constexpr double kCells = 0.05;      // of storing what a sweep makes
+constexpr double kRowsOnly = 0.18;   // of one that joins no rows, all the same
+constexpr double kScalarRow = 1.5;   // of an element without a vector
+constexpr double kShortTap = 0.25;   // of a short vector
+constexpr double kShortestTap = 0.5; // of less than fills any register
 // Of a window's row, besides its vectors, and of joining the lanes of several.
 constexpr double kAlongRow = 2.5;
 constexpr double kAlongRowOfSeveral = 4.5;
@@ -127,7 +127,7 @@ int64_t vectors(int64_t channels, int64_t lane, bool halves = false) {
   if (channels >= full) {
     return ceil_div(channels, full);
   }
-  if (halves && channels >= kShortVector) {
+  if (halves && channels >= kShortVector) { // the fewest are widened
     auto lanes = std::bit_floor(static_cast<uint64_t>(channels));
     return ceil_div(channels, static_cast<int64_t>(lanes));
   }
@@ -192,13 +192,12 @@ double planes_cost(const Links& links, int64_t channels) {
 int64_t lanes_alone(int64_t channels, int64_t lane) {
   auto full = kVector * kFloat / lane;
   for (auto lanes : {full, full / 4, kShortVector}) {
-    if (channels >= lanes) {
+    if (channels >= lanes && lanes >= kShortVector) {
       return lanes;
     }
   }
   return 1;
 }
-
 double row_cost(
     const AxisLinks& width,
     int64_t channels,
@@ -222,8 +221,9 @@ double row_cost(
   if (!width.origin() && channels * lane >= kVector * kFloat) {
     row += kStrided / static_cast<double>(channels);
   } else if (!width.origin() && channels >= kShortVector) {
-    auto few = channels * lane < kVector ? kNarrowTap : kShortTap;
-    auto tap = join > kLongChain ? kChainedTap : few;
+    bool is_short = channels * lane < kLeastVector;
+    auto of_few = is_short ? kShortestTap : kShortTap;
+    auto tap = join > kLongChain ? kChainedTap : of_few;
     row += (kScalarRow + tap * join) / lanes;
   } else if (!width.origin()) {
     row += kScalarRow + cost.tap * cost.alone * join;
@@ -250,7 +250,7 @@ Cost cost_of(Reduction reduction, const Elements& elements) {
   if (!elements.has_alike) {
     cost.visit_alike = 0;
   }
-  cost.halves = elements.is_widened && elements.bytes < kFloat;
+  cost.halves = elements.are_ordered;
   if (elements.is_widened) {
     cost.alone = std::max(cost.alone, kConverted);
   }

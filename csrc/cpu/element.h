@@ -37,7 +37,7 @@ struct Power {
 template <typename Half>
 struct Ordered {
   using Float = Half;
-  // Of each sign.
+  // How many there are of each sign.
   static constexpr uint16_t kNans =
       std::is_same_v<Half, Float16> ? 0x3ff : 0x7f;
   uint16_t bits;

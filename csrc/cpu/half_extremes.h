@@ -6,9 +6,9 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// What the maximum or the minimum of half floats follows from, NaNs being the
-// largest or the smallest of all, by comparing their bits as they are stored.
-// Bits above those of an infinity of the same sign are a NaN's.
+// What the maximum or the minimum of half floats follows from, by comparing
+// their bits as they are stored: a sign and a magnitude, which is above
+// infinity's in a NaN. Any NaN is the result.
 template <typename T, int L>
 class HalfExtremes {
  public:
@@ -19,7 +19,7 @@ class HalfExtremes {
   // Of none.
   MLX_POOLING_INLINE explicit HalfExtremes(bool minimum) {
     auto none = broadcast<uint16_t, L>(minimum ? kInfinity : kSign | kInfinity);
-    most_ = signed_of(none);
+    most_ = bits_as<Vec<int16_t, L>>(none);
     least_bits_ = none;
     most_bits_ = none;
   }
@@ -31,14 +31,15 @@ class HalfExtremes {
     most_bits_ = larger<uint16_t, L>(bits, most_bits_);
   }
 
-  // The largest of those without a sign, if there are any, or that of the
-  // smallest magnitude.
+  // The largest of those without a sign, which a NaN without one is, if there
+  // are any, or that of the smallest magnitude.
   MLX_POOLING_INLINE Bits maximum() const {
     auto largest =
         chosen<L>(most_ >= int16_t{0}, bits_as<Bits>(most_), least_bits_);
     return chosen<L>(most_bits_ > kNegativeInfinity, most_bits_, largest);
   }
 
+  // The same the other way round.
   MLX_POOLING_INLINE Bits minimum() const {
     auto smallest = chosen<L>(most_bits_ >= kSign, most_bits_, least_bits_);
     return chosen<L>(
@@ -49,10 +50,6 @@ class HalfExtremes {
   static constexpr uint16_t kSign = 0x8000;
   static constexpr uint16_t kInfinity = 0x7fff - T::kNans;
   static constexpr uint16_t kNegativeInfinity = kSign | kInfinity;
-
-  MLX_POOLING_INLINE static Vec<int16_t, L> signed_of(Bits bits) {
-    return bits_as<Vec<int16_t, L>>(bits);
-  }
 
   Vec<int16_t, L> most_;
   Bits least_bits_;

@@ -28,7 +28,7 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 
 void max_along_rows(const MaxTask& task, int64_t begin, int64_t end) {
   with_period(task.channels, [&]<int P>() {
-    with_compared_types(task, false, [&]<typename T, typename Tap>() {
+    with_value_and_tap(task, false, [&]<typename T, typename Tap>() {
       reduce<T, Tap, P>(task, begin, end);
     });
   });

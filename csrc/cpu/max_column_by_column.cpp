@@ -20,7 +20,7 @@ void max_column_by_column(const MaxTask& task, int64_t begin, int64_t end) {
   auto taps = depth.kernel * height.kernel * width.kernel;
   bool may_be_bytes = taps <= kMostColumnTaps<uint8_t>;
   with_columns(width.kernel, [&]<int K>() {
-    with_compared_types<uint8_t>(
+    with_value_and_tap<uint8_t>(
         task, may_be_bytes, [&]<typename Value, typename Tap>() {
           with_columns_of<Value>(task.channels, [&]<typename T>() {
             for_each_row(task, begin, end, [&](Range part, Range next) {

@@ -23,7 +23,7 @@ using WideTap = OffsetLane<Arithmetic<T>, uint32_t>;
 // is the offsets' own type if that is one of Narrow, may be used, and is
 // faster.
 template <typename... Narrow, typename Visit>
-void with_compared_types(const MaxTask& task, bool may_be_narrow, Visit visit) {
+void with_value_and_tap(const MaxTask& task, bool may_be_narrow, Visit visit) {
   with_compared_type(task.dtype, [&]<typename T>(T) {
     if (task.offsets == nullptr) {
       using Value = std::conditional_t<is_half<T>, Ordered<T>, T>;

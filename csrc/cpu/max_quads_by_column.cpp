@@ -248,7 +248,7 @@ void reduce(const MaxTask& task, int64_t begin, int64_t end) {
 } // namespace
 
 void max_quads_by_column(const MaxTask& task, int64_t begin, int64_t end) {
-  with_compared_types<uint8_t>(task, true, [&]<typename Value, typename Tap>() {
+  with_value_and_tap<uint8_t>(task, true, [&]<typename Value, typename Tap>() {
     with_columns_of<Value>(
         task.channels, [&]<typename T>() { reduce<T, Tap>(task, begin, end); });
   });

@@ -30,7 +30,7 @@ void reduce_unit(const MaxTask& task, int64_t unit) {
 // Calls Reduce::run(task, unit, ends) for each, with ends for its elements.
 template <typename Reduce>
 void reduce_units(const MaxTask& task, int64_t begin, int64_t end) {
-  with_compared_types<uint8_t, uint16_t>(
+  with_value_and_tap<uint8_t, uint16_t>(
       task, true, [&]<typename T, typename Tap>() {
         for (auto unit = begin; unit < end; ++unit) {
           reduce_unit<Reduce, T, Tap>(task, unit);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <type_traits>
 
 #include "cpu/compare.h"
@@ -110,7 +111,7 @@ class Maximum : public AtWindow<const T> {
 template <typename T, int L>
 class HalfMaximum : public AtWindow<const T> {
  public:
-  // As many as fill a vector of floats are whole ones as well.
+  // Vectors of as many lanes as floats have are visited in the same blocks.
   using Lane =
       std::conditional_t<(L > kFullLanes<float>), Arithmetic<T>, float>;
   static constexpr int kLanes = L;
@@ -174,7 +175,9 @@ void walk_without_taps(const MaxTask& task, int64_t begin, int64_t end) {
     }
   }
   with_lanes<Arithmetic<T>>(task.channels, [&]<int L>(Lanes<L>) {
-    for_each_window(task, begin, end, Maximum<T, void, L>(task));
+    if constexpr (!is_half<T> || L < kLeastHalves) {
+      for_each_window(task, begin, end, Maximum<T, void, L>(task));
+    }
   });
 }
 

@@ -157,9 +157,8 @@ Choice method_of_reduction(
   }
   bool is_maximum =
       reduction == Reduction::maximum || reduction == Reduction::winner;
-  // Half types that do not fill a vector are widened.
-  bool fill = channels * lane >= kVector * kFloat;
-  auto column_lane = elements.is_widened && !fill ? kFloat : lane;
+  bool may_fill = channels * lane >= kVector * kFloat;
+  auto column_lane = elements.are_ordered && !may_fill ? kFloat : lane;
   if (has_columns(links, channels, column_lane)) {
     auto columns = column_by_column_cost(links, channels, column_lane, cost);
     if (is_maximum && has_quads(links)) {

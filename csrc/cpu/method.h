@@ -46,9 +46,10 @@ inline bool is_gradient(Reduction reduction) {
 
 // What is computed with.
 struct Elements {
-  int64_t bytes;   // of one as it is computed
-  bool is_widened; // from fewer, as it is stored
-  bool has_alike;  // whether there is code for windows that are alike
+  int64_t bytes;            // of one as it is computed
+  bool is_widened;          // from fewer, as it is stored
+  bool has_alike;           // whether there is code for windows that are alike
+  bool are_ordered = false; // half types, as integers where those fill vectors
 };
 
 Choice method_of_reduction(
