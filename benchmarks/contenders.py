@@ -68,8 +68,9 @@ def operands(case: Case, dtype: str) -> tuple[mx.array, mx.array]:
 
 def compulsory_bytes(case: Case, dtype: str) -> dict[str, int]:
     """Bytes that each pass must move at least."""
-    y = mlx_layer(case, mlx_pooling)(mx.zeros(case.shape))  # not evaluated
-    sizes = case.compulsory_bytes(y.shape, getattr(mx, dtype).size)
+    x = mx.zeros(case.shape, getattr(mx, dtype))
+    y = mlx_layer(case, mlx_pooling)(x)  # not evaluated
+    sizes = case.compulsory_bytes(y.shape, x.itemsize, y.itemsize)
     return dict(zip(PASSES, sizes, strict=True))
 
 

@@ -6,7 +6,7 @@
 Pooling layers of real networks, each with a batch so large that its input does not fit
 the last-level cache even in uint8. The dtypes of a case take turns, and so does a copy.
 Ideal is the share of float32's bytes: in any dtype, the gradient of a maximum moves
-which tap it was besides.
+which tap it was besides, and averages of uint8 are float32.
 """
 
 from __future__ import annotations
@@ -44,11 +44,7 @@ from rich.table import Table
 from shapes import CASES, Case
 
 BASE = "float32"
-# Averages of integers are float32: nothing to be had there.
-DTYPES = {
-    "max": (BASE, "float16", "bfloat16", "uint8"),
-    "avg": (BASE, "float16", "bfloat16"),
-}
+DTYPES = dict.fromkeys(("max", "avg"), (BASE, "float16", "bfloat16", "uint8"))
 # One of each kind of window.
 NAMES = (
     *("VGG pool1", "ResNet stem", "Inception branch", "YOLO SPP 13"),

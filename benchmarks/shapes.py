@@ -71,15 +71,16 @@ class Case:
         return f"{self.op} {text}" + "".join(flags[name] for name in self.extras)
 
     def compulsory_bytes(
-        self, out_shape: Iterable[int], itemsize: int
+        self, out_shape: Iterable[int], itemsize: int, out_itemsize: int | None = None
     ) -> tuple[int, int]:
         """Bytes that must be moved: forward, and forward + vjp.
 
         Forward reads x and writes y. The gradient reads dy and writes dx besides, and
-        that of a maximum reads which tap it was, which forward has written.
+        that of a maximum reads which tap it was, which forward has written. Elements
+        of y are as large as those of x unless ``out_itemsize`` tells.
         """
         outputs = prod(out_shape)
-        forward = (prod(self.shape) + outputs) * itemsize
+        forward = prod(self.shape) * itemsize + outputs * (out_itemsize or itemsize)
         return forward, 2 * (forward + self._offset_bytes * outputs)
 
     @property

@@ -23,8 +23,8 @@ bool allocate(const Backend& on, std::vector<array>& outputs) {
 // copied, and so is a small part of a large buffer, which would be kept.
 bool are_same(const Window& window, const array& input, const array& output) {
   constexpr size_t kMostBesides = 16 * 1024;
-  return input.shape() == output.shape() && output.size() > 0 &&
-      input.data_shared_ptr()->is_owned() &&
+  return input.shape() == output.shape() && input.dtype() == output.dtype() &&
+      output.size() > 0 && input.data_shared_ptr()->is_owned() &&
       input.buffer_size() <= output.nbytes() + kMostBesides &&
       Geometry(window, output.shape()).passes_through();
 }

@@ -28,11 +28,8 @@ bool composes(mx::Stream s) {
 
 // Whether there is a kernel, which sums the steps from the zero point in int32.
 bool averages_quantized(const array& x, const Window& window, mx::Stream s) {
-  constexpr int64_t kLargestStep = 255;
-  constexpr int64_t kLargestSum = std::numeric_limits<int32_t>::max();
   bool is_known = x.dtype() == mx::int8 || x.dtype() == mx::uint8;
-  return is_known && !composes(s) &&
-      window.taps() <= kLargestSum / kLargestStep;
+  return is_known && !composes(s) && sums_bytes(window.taps());
 }
 
 void check_rank(const array& x, const Window& window) {
@@ -137,9 +134,8 @@ in_best_layout(const array& x, const Window& window, mx::Stream s, Pool pool) {
   return outputs;
 }
 
-array as_inexact(const array& x, mx::Stream s) {
-  return mx::issubdtype(x.dtype(), mx::inexact) ? x
-                                                : mx::astype(x, mx::float32, s);
+mx::Dtype average_dtype(const array& x) {
+  return mx::issubdtype(x.dtype(), mx::inexact) ? x.dtype() : mx::float32;
 }
 
 } // namespace
@@ -212,14 +208,15 @@ array avg_pool(
     const array& x, const Window& window, mx::StreamOrDevice stream_or_device) {
   auto s = mx::to_stream(stream_or_device);
   check(x, window, s);
+  auto dtype = average_dtype(x);
   if (has_no_output(window)) {
-    return no_output(as_inexact(x, s), window, s);
+    return no_output(mx::astype(x, dtype, s), window, s);
   }
   if (composes(s)) {
-    return composed_avg_pool(as_inexact(x, s), window, s);
+    return composed_avg_pool(mx::astype(x, dtype, s), window, s);
   }
   auto pool = [&](const array& x) -> std::vector<array> {
-    return {avg_pool_node(as_inexact(x, s), window, s)};
+    return {avg_pool_node(x, dtype, window, s)};
   };
   return in_best_layout(x, window, s, pool)[0];
 }
@@ -234,7 +231,7 @@ array sum_pool(
   auto undivided = window;
   undivided.divisor_override = 1;
   return composes(s) ? composed_sum_pool(x, window, s)
-                     : avg_pool_node(x, undivided, s);
+                     : avg_pool_node(x, x.dtype(), undivided, s);
 }
 
 std::optional<array> quantized_avg_pool(

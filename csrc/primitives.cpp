@@ -36,12 +36,12 @@ array contiguous(const array& x, mx::Stream s) {
   return is_known && x.flags().row_contiguous ? x : mx::contiguous(x, false, s);
 }
 
-// A tangent that is averaged as what it is of. Of integers, the same node is
-// another operation.
-array averaged(const array& tangent, const array& primal, mx::Stream s) {
+// A tangent as what is averaged, in the dtype of its averages. Sums of integers
+// have another.
+array averaged(const array& tangent, mx::Dtype dtype, mx::Stream s) {
   return mx::issubdtype(tangent.dtype(), mx::inexact)
       ? tangent
-      : mx::astype(tangent, primal.dtype(), s);
+      : mx::astype(tangent, dtype, s);
 }
 
 mx::Dtype offsets_dtype(const Window& window) {
@@ -84,21 +84,30 @@ array max_unpool_grad_node(
 
 // The averages, or norms, and the extent.
 template <typename P, typename... Args>
-std::pair<array, array>
-traced_node(const array& x, const Window& w, mx::Stream s, Args... args) {
+std::pair<array, array> traced_node(
+    const array& x,
+    mx::Dtype dtype,
+    const Window& w,
+    mx::Stream s,
+    Args... args) {
   auto outputs = node<P>(
-      {output_shape(w, x.shape()), extent_shape(x.shape())},
-      {x.dtype(), mx::uint8}, {contiguous(x, s)}, s, w, args..., true);
+      {output_shape(w, x.shape()), extent_shape(x.shape())}, {dtype, mx::uint8},
+      {contiguous(x, s)}, s, w, dtype, args..., true);
   return {outputs[0], constant(outputs[1], s)};
 }
 
 template <typename P, typename... Args>
-array pool_node(const array& x, const Window& w, mx::Stream s, Args... args) {
+array pool_node(
+    const array& x,
+    mx::Dtype dtype,
+    const Window& w,
+    mx::Stream s,
+    Args... args) {
   if (x.is_tracer()) {
-    return traced_node<P>(x, w, s, args...).first;
+    return traced_node<P>(x, dtype, w, s, args...).first;
   }
   return node<P>(
-      {output_shape(w, x.shape())}, {x.dtype()}, {contiguous(x, s)}, s, w,
+      {output_shape(w, x.shape())}, {dtype}, {contiguous(x, s)}, s, w, dtype,
       args..., false)[0];
 }
 
@@ -173,13 +182,14 @@ array max_unpool_node(
       {contiguous(indices, s), contiguous(x, s)}, s, w)[0];
 }
 
-array avg_pool_node(const array& x, const Window& w, mx::Stream s) {
-  return pool_node<AvgPool>(x, w, s);
+array avg_pool_node(
+    const array& x, mx::Dtype dtype, const Window& w, mx::Stream s) {
+  return pool_node<AvgPool>(x, dtype, w, s);
 }
 
 array lp_pool_node(
     const array& x, int exponent, const Window& w, mx::Stream s) {
-  return pool_node<LpPool>(x, w, s, exponent);
+  return pool_node<LpPool>(x, x.dtype(), w, s, exponent);
 }
 
 array quantized_avg_pool_node(
@@ -355,8 +365,9 @@ MaxUnpoolGrad::vmap(const Arrays& inputs, const Axes& axes) {
 // AvgPool
 
 bool AvgPool::is_equivalent(const Primitive& other) const {
-  return Pooling::is_equivalent(other) &&
-      traced_ == static_cast<const AvgPool&>(other).traced_;
+  auto& average = static_cast<const AvgPool&>(other);
+  return Pooling::is_equivalent(other) && dtype_ == average.dtype_ &&
+      traced_ == average.traced_;
 }
 
 std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
@@ -369,8 +380,8 @@ std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
 
 std::vector<array>
 AvgPool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
-  auto t = averaged(tangents[0], primals[0], stream());
-  auto [dy, extent] = traced_node<AvgPool>(t, window_, stream());
+  auto t = averaged(tangents[0], dtype_, stream());
+  auto [dy, extent] = traced_node<AvgPool>(t, t.dtype(), window_, stream());
   if (!traced_) {
     return {dy};
   }
@@ -382,19 +393,23 @@ std::vector<array> AvgPool::vjp(
     const Arrays& cotangents,
     const Axes&,
     const Arrays& outputs) {
+  auto& x = primals[0];
   auto extent = traced_
       ? constant(outputs[1], stream())
-      : traced_node<AvgPool>(primals[0], window_, stream()).second;
-  return {avg_pool_grad_node(extent, cotangents[0], window_, stream())};
+      : traced_node<AvgPool>(x, dtype_, window_, stream()).second;
+  auto dx = avg_pool_grad_node(extent, cotangents[0], window_, stream());
+  // As that of a conversion before.
+  bool of_integers = !mx::issubdtype(x.dtype(), mx::inexact);
+  return {of_integers ? mx::astype(dx, x.dtype(), stream()) : dx};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
 AvgPool::vmap(const Arrays& inputs, const Axes& axes) {
   auto x = map_to_front(inputs, axes, stream())[0];
   if (!traced_) {
-    return {{avg_pool_node(x, window_, stream())}, {0}};
+    return {{avg_pool_node(x, dtype_, window_, stream())}, {0}};
   }
-  auto [y, extent] = traced_node<AvgPool>(x, window_, stream());
+  auto [y, extent] = traced_node<AvgPool>(x, dtype_, window_, stream());
   return {{y, extent}, {0, 0}};
 }
 
@@ -406,13 +421,14 @@ std::vector<mx::Shape> AvgPoolGrad::output_shapes(const Arrays& inputs) {
 
 std::vector<array>
 AvgPoolGrad::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
-  auto t = averaged(tangents[0], primals[1], stream());
+  auto t = averaged(tangents[0], primals[1].dtype(), stream());
   return {avg_pool_grad_node(primals[0], t, window_, stream())};
 }
 
 std::vector<array> AvgPoolGrad::vjp(
     const Arrays&, const Arrays& cotangents, const Axes&, const Arrays&) {
-  return {traced_node<AvgPool>(cotangents[0], window_, stream()).first};
+  auto& t = cotangents[0];
+  return {traced_node<AvgPool>(t, t.dtype(), window_, stream()).first};
 }
 
 std::pair<std::vector<array>, std::vector<int>>
@@ -435,9 +451,11 @@ std::vector<mx::Shape> LpPool::output_shapes(const Arrays& inputs) {
 std::vector<array>
 LpPool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
   auto& x = primals[0];
-  auto [y, extent] = traced_node<LpPool>(x, window_, stream(), exponent_);
+  auto [y, extent] =
+      traced_node<LpPool>(x, dtype_, window_, stream(), exponent_);
   auto products = mx::multiply(lower_power(x), tangents[0], stream());
-  auto sums = whole_sums(avg_pool_node(products, window_, stream()));
+  auto averages = avg_pool_node(products, products.dtype(), window_, stream());
+  auto sums = whole_sums(averages);
   auto dy = over_norms(sums, lower_power(y), stream());
   if (!traced_) {
     return {dy};
@@ -453,7 +471,7 @@ std::vector<array> LpPool::vjp(
   auto& x = primals[0];
   auto [y, extent] = traced_
       ? std::pair(outputs[0], constant(outputs[1], stream()))
-      : traced_node<LpPool>(x, window_, stream(), exponent_);
+      : traced_node<LpPool>(x, dtype_, window_, stream(), exponent_);
   auto shares = whole_sums(over_norms(cotangents[0], lower_power(y), stream()));
   auto sums = avg_pool_grad_node(extent, shares, window_, stream());
   return {mx::multiply(lower_power(x), sums, stream())};
@@ -465,7 +483,8 @@ LpPool::vmap(const Arrays& inputs, const Axes& axes) {
   if (!traced_) {
     return {{lp_pool_node(x, exponent_, window_, stream())}, {0}};
   }
-  auto [y, extent] = traced_node<LpPool>(x, window_, stream(), exponent_);
+  auto [y, extent] =
+      traced_node<LpPool>(x, dtype_, window_, stream(), exponent_);
   return {{y, extent}, {0, 0}};
 }
 

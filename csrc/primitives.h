@@ -133,8 +133,12 @@ class MaxUnpoolGrad : public Pooling {
 
 class AvgPool : public Pooling {
  public:
-  AvgPool(mlx::core::Stream stream, Window window, bool traced)
-      : Pooling(stream, std::move(window)), traced_(traced) {}
+  AvgPool(
+      mlx::core::Stream stream,
+      Window window,
+      mlx::core::Dtype dtype,
+      bool traced)
+      : Pooling(stream, std::move(window)), dtype_(dtype), traced_(traced) {}
 
   MLX_POOLING_DECLARE(AvgPool)
   bool is_equivalent(const Primitive& other) const override;
@@ -144,7 +148,8 @@ class AvgPool : public Pooling {
     return 0;
   }
 
-  bool traced_; // also writes extent
+  mlx::core::Dtype dtype_; // of the output: sums of integers keep theirs
+  bool traced_;            // also writes extent
 };
 
 class AvgPoolGrad : public Pooling {
@@ -172,8 +177,14 @@ class QuantizedAvgPool : public Pooling {
 
 class LpPool : public AvgPool {
  public:
-  LpPool(mlx::core::Stream stream, Window window, int exponent, bool traced)
-      : AvgPool(stream, std::move(window), traced), exponent_(exponent) {}
+  LpPool(
+      mlx::core::Stream stream,
+      Window window,
+      mlx::core::Dtype dtype,
+      int exponent,
+      bool traced)
+      : AvgPool(stream, std::move(window), dtype, traced),
+        exponent_(exponent) {}
 
   MLX_POOLING_DECLARE(LpPool)
   bool is_equivalent(const Primitive& other) const override;
@@ -222,8 +233,13 @@ mlx::core::array max_unpool_node(
     const Window& w,
     mlx::core::Stream s);
 
-mlx::core::array
-avg_pool_node(const mlx::core::array& x, const Window& w, mlx::core::Stream s);
+// Averages in `dtype`: that of x, or float32 for integers, whose own makes them
+// sums.
+mlx::core::array avg_pool_node(
+    const mlx::core::array& x,
+    mlx::core::Dtype dtype,
+    const Window& w,
+    mlx::core::Stream s);
 
 mlx::core::array quantized_avg_pool_node(
     const mlx::core::array& x,

@@ -3,9 +3,10 @@
 #include "divisor.h"
 
 // How elements become what a window adds up, and sums averages: the arithmetic
-// of csrc/cpu/average.h. Bytes are quantized; larger integers are only summed.
+// of csrc/cpu/average.h. Integers whose averages are none are quantized, if
+// they are bytes, and else only summed.
 
-// What elements are added up in.
+// What elements are added up in, for averages of type T.
 template <typename T>
 struct Sum {
   using type = typename Accumulator<T>::type;

@@ -53,24 +53,24 @@ void add_row(
 
 // A thread computes TH x TW neighbouring outputs for V channels, summing each
 // input row over the windows' columns once, as max_pool does.
-template <typename T, typename Index, int V, int TH, int TW>
+template <typename From, typename To, typename Index, int V, int TH, int TW>
 [[kernel]] void avg_pool(
-    const device T* x [[buffer(0)]],
-    device T* y [[buffer(1)]],
+    const device From* x [[buffer(0)]],
+    device To* y [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using A = typename Sum<T>::type;
+  using A = typename Sum<To>::type;
   const Axis<Index> along_h = axis_h<Index>(p);
   const Axis<Index> along_w = axis_w<Index>(p);
   const Place<Index> at = place<Index, V, TH, TW>(thread_at, p);
   const WindowTile<Index> tile = window_tile<Index, TH, TW>(p, at);
-  const device T* from = x + tile.first;
+  const device From* from = x + tile.first;
 
   A total[TH][TW][V] = {};
   for (Index r = tile.rows.first; r < tile.rows.last; ++r) {
     A row[TW][V] = {};
     for (Index kd = tile.taps_d.first; kd < tile.taps_d.last; ++kd) {
-      add_row<T, A, Index, V, TW>(row, from, p, tile, kd, r);
+      add_row<From, A, Index, V, TW>(row, from, p, tile, kd, r);
     }
     MLX_POOLING_UNROLL
     for (int u = 0; u < TH; ++u) {
@@ -87,7 +87,7 @@ template <typename T, typename Index, int V, int TH, int TW>
   }
 
   const float divisor_d = own_divisor(axis_d<Index>(p), at.d);
-  device T* own = y + own_element(p.y, at);
+  device To* own = y + own_element(p.y, at);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
     const float divisor_h = own_divisor(along_h, at.h + u);
@@ -96,7 +96,7 @@ template <typename T, typename Index, int V, int TH, int TW>
       const float divisor_w = own_divisor(along_w, at.first + t);
       const float divisor =
           window_divisor(p, divisor_d * divisor_h * divisor_w);
-      const Pack<T, V> means = averages<T, V>(p, total[u][t], divisor);
+      const Pack<To, V> means = averages<To, V>(p, total[u][t], divisor);
       if (has_neighbour(p, at, u, t)) {
         store<V>(own + neighbour<Index>(p.y, u, t), means);
       }

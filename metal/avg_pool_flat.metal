@@ -17,7 +17,8 @@ void add_run(constant PoolParams& p, thread A* row, const thread T* run) {
 // avg_pool of few channels: a thread computes TH x TW neighbouring outputs for
 // all C channels, as max_pool_flat does.
 template <
-    typename T,
+    typename From,
+    typename To,
     typename Index,
     int V,
     int C,
@@ -27,11 +28,11 @@ template <
     int S,
     int D>
 [[kernel]] void avg_pool_flat(
-    const device T* x [[buffer(0)]],
-    device T* y [[buffer(1)]],
+    const device From* x [[buffer(0)]],
+    device To* y [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using A = typename Sum<T>::type;
+  using A = typename Sum<To>::type;
   const Axis<Index> along_h = axis_h<Index>(p);
   const Place<Index> at = place<Index, C, TH, TW>(thread_at, p);
   const int count = (TW - 1) * S + (K - 1) * D + 1;
@@ -40,13 +41,13 @@ template <
   const Range<Index> taps_d = tile.windows.taps_d;
   const Range<Index> rows = tile.windows.rows;
   const Range<int> columns = tile.columns;
-  const device T* from = x + tile.windows.first;
+  const device From* from = x + tile.windows.first;
 
   A total[TH][TW * C] = {};
-  T run[N];
+  From run[N];
   MLX_POOLING_UNROLL
   for (int i = 0; i < N; ++i) {
-    run[i] = blank<T>(p); // where there is no input
+    run[i] = blank<From>(p); // where there is no input
   }
   for (Index kd = taps_d.first; kd < taps_d.last; ++kd) {
     for (Index r = rows.first; r < rows.last; ++r) {
@@ -68,12 +69,12 @@ template <
 
   const int windows = own_columns<TW>(p, at);
   const float divisor_d = own_divisor(axis_d<Index>(p), at.d);
-  device T* own = y + own_element(p.y, at);
+  device To* own = y + own_element(p.y, at);
   MLX_POOLING_UNROLL
   for (int u = 0; u < TH; ++u) {
     if (has_row(p, at, u)) {
       const float divisor_h = own_divisor(along_h, at.h + u);
-      T means[TW * C];
+      To means[TW * C];
       MLX_POOLING_UNROLL
       for (int t = 0; t < TW; ++t) {
         const float divisor_w = own_divisor(axis_w<Index>(p), at.first + t);
@@ -81,7 +82,7 @@ template <
             window_divisor(p, divisor_d * divisor_h * divisor_w);
         MLX_POOLING_UNROLL
         for (int i = t * C; i < (t + 1) * C; ++i) {
-          means[i] = average<T>(p, total[u][i], divisor);
+          means[i] = average<To>(p, total[u][i], divisor);
         }
       }
       store_run<V, TW * C>(

@@ -25,7 +25,7 @@ template <typename From, typename To, typename Index, int V, int L>
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
-  using A = typename Sum<From>::type;
+  using A = typename Sum<To>::type;
   const Share<Index> own = lane_share<Index, V, L>(p, thread_at, lane);
   A total[V] = {};
   if (from_slices) {

@@ -22,7 +22,7 @@ template <typename From, typename To, typename Index, int V, int TW>
     device To* y [[buffer(1)]],
     constant PoolParams& p [[buffer(4)]],
     uint3 thread_at [[thread_position_in_grid]]) {
-  using A = typename Sum<From>::type;
+  using A = typename Sum<To>::type;
   const int N = TW * V > kKeptElements ? kKeptElements / V : TW;
   const Place<Index> at = place<Index, V, 1, TW>(thread_at, p);
   const Sweep<Index> sweep = window_sweep<Index, TW>(p, at);

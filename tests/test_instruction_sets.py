@@ -19,6 +19,7 @@ TESTS = (
     "test_forward.py",
     "test_gradients.py",
     "test_indices.py",
+    "test_integer_averages.py",
     "test_min_pool.py",
     "test_adaptive.py",
     "test_lp_pool.py",

@@ -459,6 +459,46 @@ def test_average_and_its_gradient_of_many_short_rows(window, count_include_pad: 
     )
 
 
+def check_averages_of_integers(
+    g: Geometry, inputs: list[mx.array], **options: bool
+) -> None:
+    """Of exact sums: only quotients are rounded."""
+    values = list(map(exact, inputs))
+    expected = reference.avg_pool(side_by_side(values), g, **options)
+    averages = apart(expected.astype(np.float32), values)
+    for x, average in zip(inputs, averages, strict=True):
+        y = avg_pool(x, g, **options)
+        assert y.dtype == mx.float32
+        assert_same(y, average)
+
+
+EACH_BYTE = pytest.mark.parametrize("dtype", [mx.bool_, mx.uint8, mx.int8], ids=str)
+
+
+@EACH_WINDOW
+@EACH_BYTE
+@INCLUDE_PAD
+def test_average_of_integers(window, dtype: mx.Dtype, count_include_pad: bool):
+    g = geometry(*window)
+    inputs = [
+        Data("extremes", channels).array((2, *g.size, channels), dtype)
+        for channels in (1, 2, 3, 5, 12, 20, 70, 150)
+    ]
+    check_averages_of_integers(g, inputs, count_include_pad=count_include_pad)
+
+
+@EACH_SHORT_ROW
+@EACH_BYTE
+@INCLUDE_PAD
+def test_average_of_integers_of_many_short_rows(
+    window, dtype: mx.Dtype, count_include_pad: bool
+):
+    inputs = [case.input(dtype) for case in many_rows(window, ("extremes",))]
+    check_averages_of_integers(
+        geometry(*window), inputs, count_include_pad=count_include_pad
+    )
+
+
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @EACH_WINDOW
 def test_root_of_squares(window, ceil_mode: bool):

@@ -18,7 +18,8 @@ class Average {
   using Term = Arithmetic<T>;
   using Divisor = std::conditional_t<is_quantized<T>, float, Term>;
 
-  explicit Average(const AvgTask& task) : zero_point_(task.zero_point) {}
+  explicit Average(const AvgTask& task)
+      : zero_point_(task.zero_point), gives_floats_(task.gives_floats) {}
 
   template <int L>
   MLX_POOLING_INLINE Vec<Term, L> terms(Vec<Term, L> elements) const {
@@ -32,12 +33,25 @@ class Average {
     }
   }
 
-  // Of one divisor for all, or one for each.
-  template <int L, typename Divisors>
-  MLX_POOLING_INLINE Vec<Term, L>
-  result(Vec<Term, L> sum, Divisors divisor) const {
+  // Calls visit(To{}) with the type that results are stored as.
+  template <typename Visit>
+  MLX_POOLING_INLINE void with_result_type(Visit visit) const {
     if constexpr (is_quantized<T>) {
+      if (gives_floats_) {
+        return visit(float{});
+      }
+    }
+    visit(T{});
+  }
+
+  // Of one divisor for all, or one for each.
+  template <typename To, int L, typename Divisors>
+  MLX_POOLING_INLINE Vec<Arithmetic<To>, L>
+  result(Vec<Term, L> sum, Divisors divisor) const {
+    if constexpr (is_quantized<To>) {
       return quantized<L>(sum, divisor);
+    } else if constexpr (is_quantized<T>) {
+      return converted<float, L>(sum) / divisor;
     } else if constexpr (is_power<T>) {
       return root<T::exponent, Term, L>(sum / divisor);
     } else if constexpr (std::is_floating_point_v<Term>) {
@@ -66,6 +80,7 @@ class Average {
   }
 
   Term zero_point_; // of quantized elements
+  bool gives_floats_;
 };
 
 } // namespace mlx_pooling::cpu::MLX_POOLING_ISA

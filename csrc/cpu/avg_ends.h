@@ -28,7 +28,7 @@ class AvgEnds {
       : average_(task),
         divisors_(task.divisors),
         x_(static_cast<const T*>(task.from)),
-        y_(static_cast<T*>(task.to)),
+        y_(task.to),
         channels_(task.channels),
         reads_by_position_(task.adjoint && !task.divisors.is_uniform),
         writes_by_position_(!task.adjoint && !task.divisors.is_uniform),
@@ -103,8 +103,12 @@ class AvgEnds {
   template <int L, typename Cell>
   MLX_POOLING_INLINE void write_cell(
       int64_t at, uintptr_t ahead, const Cell& cell, Divisor divisor) const {
-    auto average = average_.template result<L>(cell.value, divisor);
-    store_result(y_ + at, stored<T, L>(average), ahead, around_caches_);
+    average_.with_result_type([&]<typename To>(To) MLX_POOLING_LAMBDA {
+      auto average = average_.template result<To, L>(cell.value, divisor);
+      store_result(
+          static_cast<To*>(y_) + at, stored<To, L>(average), ahead,
+          around_caches_);
+    });
   }
 
   // From now on, stores nothing around the caches.
@@ -120,7 +124,7 @@ class AvgEnds {
   Average<T> average_;
   const Divisors& divisors_;
   const T* x_;
-  T* y_;
+  void* y_;
   int64_t channels_;
   bool reads_by_position_;
   bool writes_by_position_;

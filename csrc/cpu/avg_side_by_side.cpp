@@ -93,11 +93,13 @@ class GroupedAverages {
         }
       }
     });
-    Vec<A, L> averages[G];
-    for (int g = 0; g < G; ++g) {
-      averages[g] = average_.template result<L>(totals[g], divisors);
-    }
-    groups.template store<false, T>(some, task_.to, averages);
+    average_.with_result_type([&]<typename To>(To) MLX_POOLING_LAMBDA {
+      Vec<Wide<To>, L> averages[G];
+      for (int g = 0; g < G; ++g) {
+        averages[g] = average_.template result<To, L>(totals[g], divisors);
+      }
+      groups.template store<false, To>(some, task_.to, averages);
+    });
   }
 
   const AvgTask& task_;

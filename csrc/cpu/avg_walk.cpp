@@ -22,7 +22,7 @@ class AverageOf : public AtWindow<const T> {
         average_(task),
         divisors_(task.divisors),
         ahead_(rows_ahead_bytes<T>(task)),
-        y_(static_cast<T*>(task.to)) {}
+        y_(task.to) {}
 
   MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
     AtWindow<const T>::go_to(walk, i);
@@ -51,7 +51,6 @@ class AverageOf : public AtWindow<const T> {
   template <int U, bool kInChains, typename Taps>
   MLX_POOLING_INLINE void sum_up(const Taps& taps, int64_t c) const {
     auto* x = this->plane_ + c;
-    auto* y = y_ + this->own_ + c;
     Vec<Lane, L> total[U] = {};
     Vec<Lane, L> of_chain[U] = {};
     taps.template for_each<kInChains>(
@@ -69,15 +68,19 @@ class AverageOf : public AtWindow<const T> {
             of_chain[u] = Vec<Lane, L>{};
           }
         });
-    for (int u = 0; u < U; ++u) {
-      store<L>(y + u * L, average_.template result<L>(total[u], divisor_));
-    }
+    average_.with_result_type([&]<typename To>(To) MLX_POOLING_LAMBDA {
+      auto* y = static_cast<To*>(y_) + this->own_ + c;
+      for (int u = 0; u < U; ++u) {
+        store<L>(
+            y + u * L, average_.template result<To, L>(total[u], divisor_));
+      }
+    });
   }
 
   Average<T> average_;
   const Divisors& divisors_;
   uintptr_t ahead_;
-  T* y_;
+  void* y_;
   Divisor divisor_{}; // the same for windows that are alike
 };
 

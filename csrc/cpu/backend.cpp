@@ -228,6 +228,74 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
       goes_around_caches(from, to, geometry.channels)};
 }
 
+void average(const Geometry& g, Averaging averaging, const array& x, array& y) {
+  cpu::AvgTask avg{
+      task(cpu::Links::windows(g), g, x, y),
+      cpu::Divisors(g, averaging.exponent > 1),
+      false,
+      averaging.zero_point,
+      averaging.exponent,
+      x.dtype() != y.dtype()};
+  auto elements = elements_of(x);
+  elements.has_alike &= averaging.exponent == 1;
+  if (elements.bytes == 1) { // summed as others of 32 bits are
+    elements.bytes = sizeof(int32_t);
+    elements.is_widened = true;
+  }
+  auto& kernels = cpu::kernels();
+  reduce(
+      avg, g, elements, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
+      {.walk = kernels.avg_walk,
+       .side_by_side = kernels.avg_side_by_side,
+       .along_rows = kernels.avg_along_rows,
+       .column_by_column = kernels.avg_column_by_column,
+       .quads_by_column = nullptr,
+       .row_by_row = kernels.avg_row_by_row,
+       .sweep = kernels.avg_sweep});
+}
+
+mx::Shape items_shape(const Geometry& g, int64_t items, int64_t Axis::* size) {
+  mx::Shape shape;
+  auto& [depth, height, width] = g.axes;
+  for (auto of : {items, depth.*size, height.*size, width.*size, g.channels}) {
+    shape.push_back(static_cast<mx::ShapeElem>(of));
+  }
+  return shape;
+}
+
+// Those of a batch that begin with `first`, where they lie.
+array items(const array& batch, int64_t first, const mx::Shape& shape) {
+  array some(shape, batch.dtype(), nullptr, {});
+  auto size = static_cast<int64_t>(some.size());
+  some.copy_shared_buffer(
+      batch, some.strides(), batch.flags(), size, first * (size / shape[0]));
+  return some;
+}
+
+// Of integers that are converted, as many items at a time as stay in caches.
+void average_as_floats(const Geometry& g, const array& x, array& y) {
+  constexpr int64_t kMostBytes = 4 << 20;
+  auto elements = g.inputs() / g.batch * g.channels; // none, if all is padding
+  auto most = std::clamp<int64_t>(
+      kMostBytes / std::max<int64_t>(1, elements * sizeof(float)), 1, g.batch);
+  array all(items_shape(g, most, &Axis::in), mx::float32, nullptr, {});
+  cpu::allocate(all);
+  for (int64_t first = 0; first < g.batch; first += most) {
+    auto part = g;
+    part.batch = std::min(most, g.batch - first);
+    auto inputs = items_shape(g, part.batch, &Axis::in);
+    auto floats = items(all, 0, inputs);
+    auto averages = items(y, first, items_shape(g, part.batch, &Axis::out));
+    auto integers = items(x, first, inputs);
+    run(
+        cpu::Integers{
+            x.dtype().val(), integers.data<void>(), floats.data<float>()},
+        floats.size(), integers.nbytes() + floats.nbytes(),
+        cpu::kernels().to_floats);
+    average(cpu::folded(part), {}, floats, averages);
+  }
+}
+
 class CpuBackend : public Backend {
  public:
   // Runs kernels in the calling thread, or in that of the stream.
@@ -371,27 +439,10 @@ class CpuBackend : public Backend {
       array& y,
       Stream stream) const override {
     submit(stream, [=, x = held(x), y = held(y)]() mutable {
-      auto g = cpu::folded(geometry);
-      cpu::AvgTask avg{
-          task(cpu::Links::windows(g), g, x, y),
-          cpu::Divisors(g, averaging.exponent > 1), false, averaging.zero_point,
-          averaging.exponent};
-      auto elements = elements_of(x);
-      elements.has_alike &= averaging.exponent == 1;
-      if (elements.bytes == 1) { // summed as others of 32 bits are
-        elements.bytes = sizeof(int32_t);
-        elements.is_widened = true;
-      }
-      auto& kernels = cpu::kernels();
-      reduce(
-          avg, g, elements, cpu::Reduction::sum, x.nbytes() + y.nbytes(),
-          {.walk = kernels.avg_walk,
-           .side_by_side = kernels.avg_side_by_side,
-           .along_rows = kernels.avg_along_rows,
-           .column_by_column = kernels.avg_column_by_column,
-           .quads_by_column = nullptr,
-           .row_by_row = kernels.avg_row_by_row,
-           .sweep = kernels.avg_sweep});
+      bool of_bytes = x.itemsize() == 1 && sums_bytes(geometry.taps());
+      x.dtype() == y.dtype() || of_bytes
+          ? average(cpu::folded(geometry), averaging, x, y)
+          : average_as_floats(geometry, x, y);
     });
   }
 

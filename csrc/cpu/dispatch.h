@@ -53,6 +53,7 @@ void with_averaged_type(Val dtype, int exponent, Visit visit) {
     case Val::int8:
       return visit(Quantized<int8_t>{});
     case Val::uint8:
+    case Val::bool_:
       return visit(Quantized<uint8_t>{});
     case Val::int32:
       return visit(int32_t{});

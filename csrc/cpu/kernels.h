@@ -54,8 +54,16 @@ struct MaxTask : Task {
 struct AvgTask : Task {
   Divisors divisors;
   bool adjoint; // divide what comes from a window, not what goes to it
-  int32_t zero_point = 0; // of elements of 8 bits, which are quantized
-  int exponent = 1;       // other than 1, of float32 or float64: of a norm
+  int32_t zero_point = 0;    // of elements of 8 bits, which are quantized
+  int exponent = 1;          // other than 1, of float32 or float64: of a norm
+  bool gives_floats = false; // float32, of elements of 8 bits that are not
+};
+
+// Numbers that become floats, elements [begin, end) of which a kernel sees to.
+struct Integers {
+  mlx::core::Dtype::Val dtype; // or bools
+  const void* from;
+  float* to;
 };
 
 // A kernel goes through positions [begin, end), or units [begin, end) of the
@@ -89,7 +97,8 @@ using Kernel = void(const T& task, int64_t begin, int64_t end);
   DO(AvgTask, avg_along_rows)                  \
   DO(AvgTask, avg_row_by_row)                  \
   DO(AvgTask, avg_column_by_column)            \
-  DO(AvgTask, avg_sweep)
+  DO(AvgTask, avg_sweep)                       \
+  DO(Integers, to_floats)
 
 #define MLX_POOLING_POINTER(TASK, NAME) Kernel<TASK>* NAME;
 struct Kernels {

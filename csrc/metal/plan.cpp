@@ -273,8 +273,8 @@ Plan plan_avg_pool(
   if (way != Way::direct) {
     return plan_avg_sweeps(g, x, averaging, y);
   }
-  auto tiled =
-      over_windows_kernel("avg_pool", {type_name(x.dtype)}, g, operands);
+  auto tiled = over_windows_kernel(
+      "avg_pool", {type_name(x.dtype), type_name(y.dtype)}, g, operands);
   auto launch = make_launch(tiled.kernel, g, {{0}, {1, Access::write}});
   set_terms(launch, averaging);
   set_averages(launch, g, averaging);

@@ -251,10 +251,10 @@ Plan plan_max_scatter_sweeps(
 Plan plan_avg_sweeps(
     const Geometry& g, Operand x, Averaging averaging, Operand y) {
   auto sums = average_sum_dtype(y.dtype);
-  // Of quantized integers there will be no gradient.
-  bool is_quantized = element_bytes(y.dtype) == 1;
+  // Of integers there will be no gradient.
+  bool of_integers = !mx::issubdtype(x.dtype, mx::inexact);
   auto share =
-      is_quantized ? memory(g, sums, nullptr) : memory(g, x.dtype, nullptr) / 2;
+      of_integers ? memory(g, sums, nullptr) : memory(g, x.dtype, nullptr) / 2;
   Plan plan;
   for (auto& slab :
        forward_slabs(g, Order::from_depth, {element_bytes(sums), share})) {

@@ -474,6 +474,7 @@ MUTATIONS = {
         ("std::gcd(multiple, step)", "multiple"),
         ("are_filled_ && pass.is_all", "pass.is_all"),
         ("(11 * input + taps) / 10", "(21 * input + taps) / 10"),
+        ("of_integers ? memory(g, sums", "false ? memory(g, sums"),
     ],
 }
 
@@ -482,6 +483,7 @@ TESTS = (
     "tests/test_quantized.py",
     "tests/test_lp_pool.py",
     "tests/test_indices.py",
+    "tests/test_integer_averages.py",
     "tests/test_layout.py",
     "tests/test_gradients.py",
     "tests/test_forward.py",

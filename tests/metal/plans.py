@@ -17,7 +17,7 @@ sys.path.append(str(shader_host.PROJECT / "benchmarks"))
 from shapes import CASES, Case
 
 LAYERS = CASES  # of networks
-FORWARD = ("max_pool", "max_pool_gather", "avg_pool")
+FORWARD = ("max_pool", "max_pool_gather", "avg_pool", "avg_pool_of_integers")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,10 @@ class Run:
 # Longest first.
 RUNS = {
     "forward": Run(
-        ("test_forward.py", "test_indices.py", "test_layout.py", "test_quantized.py"),
+        (
+            *("test_forward.py", "test_indices.py", "test_layout.py"),
+            *("test_quantized.py", "test_integer_averages.py"),
+        ),
         # Watched accesses are slow; on_host/ has windows as wide with fewer taps,
         # and test_plans.py arrays as long.
         leaving_out="about_the_limits_of_an_offset_type or long_thin "

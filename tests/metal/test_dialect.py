@@ -42,7 +42,9 @@ ELEMENTS = {
 }
 FLOATS = ("half", "bfloat", "float")
 BYTES = ("uchar", "char")  # of quantized integers
-AVERAGED = (*FLOATS, *BYTES, "int", "long")  # forward; the last only summed
+AVERAGED = (*FLOATS, *BYTES, "int", "long")  # as they are; the last only summed
+# Integers whose averages are floats.
+CONVERTED = [(t, "float") for t in ELEMENTS if t not in FLOATS]
 OFFSETS = {"uchar": 1, "ushort": 2, "uint": 4}
 INDEX = ("int", "long")
 WINDOW_TILES = ("1, 1", "1, 4", "4, 1", "2, 2", "4, 2")
@@ -80,11 +82,14 @@ def max_kernels(name: str, tiles: tuple[str, ...]) -> list[str]:
     ]
 
 
-def avg_kernels(name: str, types: tuple[str, ...], tiles: tuple[str, ...]) -> list[str]:
+Types = Iterable[tuple[str, ...]]
+
+
+def avg_kernels(name: str, types: Types, tiles: tuple[str, ...]) -> list[str]:
     return [
-        f"{name}<{t}, {index}, {v}, {tile}>"
+        f"{name}<{', '.join(t)}, {index}, {v}, {tile}>"
         for t in types
-        for v, index, tile in product(summed_vectors(t), INDEX, tiles)
+        for v, index, tile in product(summed_vectors(*t), INDEX, tiles)
     ]
 
 
@@ -109,14 +114,8 @@ def scatter_sweeps(name: str) -> list[str]:
     ]
 
 
-def avg_sweeps(
-    name: str, types: tuple[str, ...], strips: tuple[str, ...] = STRIPS
-) -> list[str]:
-    return [
-        f"{name}<{a}, {b}, {index}, {v}, {strip}>"
-        for a, b in passes({t: AVERAGE_SUMS[t] for t in types})
-        for v, index, strip in product(summed_vectors(a, b), INDEX, strips)
-    ]
+def average_passes(types: tuple[str, ...]) -> list[tuple[str, str]]:
+    return passes({t: AVERAGE_SUMS[t] for t in types})
 
 
 WORDS = ("uchar", "ushort", "uint", "ulong")
@@ -138,29 +137,32 @@ WINDOW_RUNS = (
 COVER_RUNS = ("2, 4, 1, 4, 2", "4, 4, 3, 8, 4", "8, 8, 20, 2, 1", "16, 16, 6, 8, 4")
 
 
-def flat_kernels(
-    name: str, types: Iterable[str], runs: tuple[str, ...], offsets: Iterable[str] = ()
-) -> list[str]:
+def flat_kernels(name: str, types: Types, runs: tuple[str, ...]) -> list[str]:
     found = []
-    for t, o, index, run in product(types, offsets or [""], INDEX, runs):
+    for t, index, run in product(types, INDEX, runs):
         width = int(run.split(", ")[1 if runs is COVER_RUNS else 0])
-        if width * max(ELEMENTS[t], OFFSETS.get(o, 1)) <= 16:
-            found.append(f"{name}<{t}, {o + ', ' if o else ''}{index}, {run}>")
+        if width in vectors(*(ELEMENTS[name] for name in t)):
+            found.append(f"{name}<{', '.join(t)}, {index}, {run}>")
     return found
 
 
 LANES = ("1", "2", "32")
 
+WITH_OFFSETS = list(product(ELEMENTS, OFFSETS))
+AVERAGES = [*((t, t) for t in AVERAGED), *CONVERTED]
+AVERAGE_PASSES = [*average_passes(AVERAGED), *CONVERTED]
+GRADIENTS = [(t,) for t in FLOATS]
+
 FAMILIES = {
     "max_pool": max_kernels("max_pool", WINDOW_TILES),
-    "max_pool_flat": flat_kernels("max_pool_flat", ELEMENTS, WINDOW_RUNS, OFFSETS),
+    "max_pool_flat": flat_kernels("max_pool_flat", WITH_OFFSETS, WINDOW_RUNS),
     "max_pool_scatter_flat": flat_kernels(
-        "max_pool_scatter_flat", ELEMENTS, COVER_RUNS, OFFSETS
+        "max_pool_scatter_flat", WITH_OFFSETS, COVER_RUNS
     ),
     "max_pool_lanes": max_kernels("max_pool_lanes", LANES),
-    "avg_pool_lanes": avg_sweeps("avg_pool_lanes", AVERAGED, LANES),
-    "avg_pool_flat": flat_kernels("avg_pool_flat", AVERAGED, WINDOW_RUNS),
-    "avg_pool_grad_flat": flat_kernels("avg_pool_grad_flat", FLOATS, COVER_RUNS),
+    "avg_pool_lanes": avg_kernels("avg_pool_lanes", AVERAGE_PASSES, LANES),
+    "avg_pool_flat": flat_kernels("avg_pool_flat", AVERAGES, WINDOW_RUNS),
+    "avg_pool_grad_flat": flat_kernels("avg_pool_grad_flat", GRADIENTS, COVER_RUNS),
     "max_sweep": max_kernels("max_sweep", STRIPS),
     "max_pool_scatter": max_kernels("max_pool_scatter", COVER_TILES),
     "max_scatter_sweep": scatter_sweeps("max_scatter_sweep"),
@@ -173,10 +175,10 @@ FAMILIES = {
         name: [f"{name}<{t}, {index}>" for t, index in product(WORDS, INDEX)]
         for name in ("unpool_place", "unpool_take")
     },
-    "avg_pool": avg_kernels("avg_pool", AVERAGED, WINDOW_TILES),
-    "avg_sweep": avg_sweeps("avg_sweep", AVERAGED),
-    "avg_pool_grad": avg_kernels("avg_pool_grad", FLOATS, COVER_TILES),
-    "avg_grad_sweep": avg_sweeps("avg_grad_sweep", FLOATS),
+    "avg_pool": avg_kernels("avg_pool", AVERAGES, WINDOW_TILES),
+    "avg_sweep": avg_kernels("avg_sweep", AVERAGE_PASSES, STRIPS),
+    "avg_pool_grad": avg_kernels("avg_pool_grad", GRADIENTS, COVER_TILES),
+    "avg_grad_sweep": avg_kernels("avg_grad_sweep", average_passes(FLOATS), STRIPS),
 }
 # Enough to see that a fault is found.
 SAMPLES = [
@@ -192,11 +194,12 @@ SAMPLES = [
     "unpool_place<uchar, int>",
     "unpool_take<ulong, long>",
     "max_scatter_sweep<half, float, uchar, long, 2, 16>",
-    "avg_pool<bfloat, int, 4, 1, 1>",
+    "avg_pool<bfloat, bfloat, int, 4, 1, 1>",
     "avg_sweep<float, half, int, 4, 8>",
     "avg_grad_sweep<bfloat, float, int, 4, 8>",
-    "avg_pool<long, int, 2, 1, 1>",
-    "avg_pool<uchar, int, 8, 2, 2>",
+    "avg_pool<long, long, int, 2, 1, 1>",
+    "avg_pool<uchar, uchar, int, 8, 2, 2>",
+    "avg_pool<bool, float, int, 4, 4, 2>",
     "avg_pool_grad<float, long, 4, 4>",
 ]
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,13 @@ def test_layers_of_networks_are_ready(
             assert (launch["name"], launch["kernel"]) in listed
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        *product(("max_pool", "avg_pool"), ("uint8", "int8")),
+        ("avg_pool_of_integers", "uint8"),
+    ],
+)
 def test_images_and_quantized_numbers_are_ready(
     library: ctypes.CDLL, op: str, dtype: str
 ):
@@ -87,8 +93,13 @@ def test_images_and_quantized_numbers_are_ready(
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("dtype", [*FLOATS, "uint8"])
-@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        *product(("max_pool", "avg_pool"), (*FLOATS, "uint8")),
+        ("avg_pool_of_integers", "uint8"),
+    ],
+)
 def test_images_are_halved_at_once(
     library: ctypes.CDLL, op: str, dtype: str, channels: int
 ):

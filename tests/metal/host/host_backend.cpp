@@ -212,8 +212,8 @@ Plan plan_named(
   if (op == "max_unpool_grad") {
     return plan_max_unpool_grad(g, y);
   }
-  return op == "avg_pool" ? plan_avg_pool(g, x, {}, y)
-                          : plan_avg_pool_grad(g, y, x);
+  return op == "avg_pool_grad" ? plan_avg_pool_grad(g, y, x)
+                               : plan_avg_pool(g, x, {}, y);
 }
 
 template <typename Items>
@@ -332,7 +332,8 @@ EXPORTED const char* plan(
       : Window("plan", row(0), row(1), row(2), row(3), row(4));
   Geometry geometry(window, mlx::core::Shape(shape, shape + axes + 2));
   metal::Operand x{metal::dtype_named(dtype), byte_offset};
-  metal::Operand y{x.dtype};
+  bool gives_floats = std::string(op) == "avg_pool_of_integers";
+  metal::Operand y{gives_floats ? mlx::core::float32 : x.dtype};
   std::optional<metal::Operand> offsets;
   if (*offsets_dtype != '\0') {
     offsets = metal::Operand{metal::dtype_named(offsets_dtype)};

@@ -24,6 +24,7 @@ from reference import Geometry
 from strategies import FINITE, Case, Data, average_options, cases
 from support import (
     FLOATS,
+    INTEGERS,
     ORDERED,
     PRECISION,
     avg_pool,
@@ -53,6 +54,7 @@ METAL_TYPES = list(METAL_NAMES)
 WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 AVG_DTYPES = (*FLOATS, mx.complex64)
 SUM_DTYPES = (mx.int32, mx.int64)
+INTEGER_DTYPES = (mx.bool_, *INTEGERS)
 HUGE = 2**31 - 1
 
 
@@ -134,6 +136,15 @@ def test_averages_of_exact_sums_agree_to_the_bit(dtype: mx.Dtype):
     for (i, g), override in product(enumerate(GEOMETRIES.values()), (None, 4, -1)):
         x = Data("ties", i).array((2, *g.size, 5), dtype)
         assert_agree(lambda: [avg_pool(x, g, divisor_override=override)])  # noqa: B023
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32])
+@pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=short_name)
+def test_averages_of_integers(dtype: mx.Dtype, channels: int):
+    options = [{}, {"count_include_pad": False}, {"divisor_override": -3}]
+    for i, g in geometries(dtype, channels, 6):
+        x = Data("ties", i).array((2, *g.size, channels), dtype)
+        assert_agree(lambda: [avg_pool(x, g, **options[i % len(options)])])  # noqa: B023
 
 
 @pytest.mark.parametrize("dtype", SUM_DTYPES, ids=short_name)
@@ -241,9 +252,25 @@ def test_every_variant_of_avg_pool(variant: Variant):
     _, seen = on_shaders(averages(x, dy, g, {}), "forward")
     name = METAL_NAMES[variant.dtype]
     assert set(seen) == {
-        variant.over_windows("avg_pool", name),
+        variant.over_windows("avg_pool", name, name),
         variant.over_inputs("avg_pool_grad", name),
     }
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        Variant(dtype, width, tiled, index)
+        for dtype, index in product(INTEGER_DTYPES, ("int", "long"))
+        for width, tiled in product(widths(dtype, mx.float32), (False, True))
+    ],
+    ids=variant_name,
+)
+def test_every_variant_of_averages_of_integers(variant: Variant):
+    x = variant.array(variant.geometry.size)
+    seen = assert_agree(lambda: [avg_pool(x, variant.geometry)])
+    name = METAL_NAMES[variant.dtype]
+    assert seen == [variant.over_windows("avg_pool", name, "float")]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +285,8 @@ def test_every_variant_of_avg_pool(variant: Variant):
 def test_every_variant_of_sums(variant: Variant):
     x = variant.array(variant.geometry.size)
     seen = assert_agree(lambda: [sum_pool(x, variant.geometry)])
-    assert seen == [variant.over_windows("avg_pool", METAL_NAMES[variant.dtype])]
+    name = METAL_NAMES[variant.dtype]
+    assert seen == [variant.over_windows("avg_pool", name, name)]
 
 
 # More taps than an offset of the next smaller type can number, mostly padding.

@@ -1,4 +1,4 @@
-"""Averages of quantized integers and norms, by the shaders of averages."""
+"""Averages of integers, quantized or not, and norms, by the shaders of averages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlx_pooling import _ext
 from mlx_pooling._arguments import make_window
 from reference import Geometry
 from strategies import Data
-from support import exact, geometry, lp_op
+from support import INTEGERS, avg_pool, exact, geometry, lp_op, short_name
 
 from metal import shader_host
 
@@ -83,6 +83,24 @@ def test_averages_of_quantized_integers(kind: str, name: str, dtype: mx.Dtype):
         assert kinds(assert_agree(run)) == {kind}
 
 
+@pytest.mark.parametrize("dtype", [mx.bool_, *INTEGERS], ids=short_name)
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_averages_of_integers(kind: str, name: str, dtype: mx.Dtype):
+    """Whose sums are exact: only quotients are rounded."""
+    g = GEOMETRIES[kind][name]
+    numbers = "extremes" if dtype.size == 1 else "ties"
+    for channels, options in (
+        (1, {}),
+        (3, {"count_include_pad": False}),
+        (4, {"divisor_override": -3}),
+        (8, {"count_include_pad": False}),
+        (17, {}),
+    ):
+        x = Data(numbers, channels).array((2, *g.size, channels), dtype)
+        run = lambda x=x, options=options: [avg_pool(x, g, **options)]  # noqa: E731
+        assert kinds(assert_agree(run)) == {kind}
+
+
 @pytest.mark.parametrize("exponent", [2, 3])
 @pytest.mark.parametrize(
     ("kind", "name"), [case for case in CASES if case[1] != "2d, only padding"]
@@ -125,9 +143,9 @@ def test_vectors_of_bytes(kind: str, name: str, width: int):
         x = Data("extremes", 1).array((3, *window.size, 41 * width), BYTES[name])
         (kernel,) = assert_agree(quantized(window, x, 5))
         tile = tile if width == 8 or tile == "1, 1" else "4, 2"
-        assert kernel == f"{kind}<{name}, int, {width}, {tile}>"
+        assert kernel == f"{kind}<{name}, {name}, int, {width}, {tile}>"
     (kernel,) = assert_agree(quantized(g, mx.ones((3, 5, 8, 16), mx.uint8), 5))
-    assert kernel == f"{kind}<uchar, int, 8, 1, 1>"
+    assert kernel == f"{kind}<uchar, uchar, int, 8, 1, 1>"
 
 
 @pytest.mark.parametrize("kind", ["avg_sweep"])
@@ -135,6 +153,10 @@ def test_passes_over_bytes_are_not_cut_into_slabs(kind: str):
     """Sums may take as much memory as float32: there will be no gradient."""
     g = GEOMETRIES[kind]["2d"]
     x = Data("extremes", 1).array((2, *g.size, 16), mx.uint8)
-    _, (first, last) = on_shaders(quantized(g, x, 5), "forward")
-    assert first.startswith(f"{kind}<uchar, int, int, ")
-    assert last.startswith(f"{kind}<int, uchar, int, ")
+    for run, sums, average in (
+        (quantized(g, x, 5), "int", "uchar"),
+        (lambda: [avg_pool(x, g)], "float", "float"),
+    ):
+        _, (first, last) = on_shaders(run, "forward")
+        assert first.startswith(f"{kind}<uchar, {sums}, int, ")
+        assert last.startswith(f"{kind}<{sums}, {average}, int, ")
