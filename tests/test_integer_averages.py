@@ -8,7 +8,6 @@ import mlx_pooling
 import numpy as np
 import pytest
 from hypothesis import given
-from metal.shader_host import RUNS_SHADERS
 from strategies import Case, Data, average_options, cases
 from support import (
     INPUTS,
@@ -44,10 +43,6 @@ def test_of_any_geometry(dtype: mx.Dtype, case: Case, options: dict):
     assert_identical(y, avg_pool(x.astype(mx.float32), case.geometry, **options))
 
 
-ON_CPU = pytest.mark.skipif(RUNS_SHADERS, reason="how the CPU kernels add and share")
-
-
-@ON_CPU
 @EACH_DTYPE
 @pytest.mark.parametrize("size", [2, 7, (40, 41)])
 def test_of_large_arrays(size, dtype: mx.Dtype):
@@ -91,7 +86,6 @@ def test_extremes_of_large_integers():
         )
 
 
-@ON_CPU
 def test_sums_of_bytes_beyond_32_bits():
     taps = 2**31 // 255 + 2
     for dtype in (mx.uint8, mx.int8):
