@@ -380,7 +380,8 @@ std::vector<mx::Shape> AvgPool::output_shapes(const Arrays& inputs) {
 
 std::vector<array>
 AvgPool::jvp(const Arrays& primals, const Arrays& tangents, const Axes&) {
-  auto t = averaged(tangents[0], dtype_, stream());
+  auto t = converts(primals[0]) ? mx::astype(tangents[0], dtype_, stream())
+                                : averaged(tangents[0], dtype_, stream());
   auto [dy, extent] = traced_node<AvgPool>(t, t.dtype(), window_, stream());
   if (!traced_) {
     return {dy};
@@ -398,9 +399,7 @@ std::vector<array> AvgPool::vjp(
       ? constant(outputs[1], stream())
       : traced_node<AvgPool>(x, dtype_, window_, stream()).second;
   auto dx = avg_pool_grad_node(extent, cotangents[0], window_, stream());
-  // As that of a conversion before.
-  bool of_integers = !mx::issubdtype(x.dtype(), mx::inexact);
-  return {of_integers ? mx::astype(dx, x.dtype(), stream()) : dx};
+  return {converts(x) ? mx::astype(dx, x.dtype(), stream()) : dx};
 }
 
 std::pair<std::vector<array>, std::vector<int>>

@@ -150,6 +150,13 @@ class AvgPool : public Pooling {
 
   mlx::core::Dtype dtype_; // of the output: sums of integers keep theirs
   bool traced_;            // also writes extent
+
+ private:
+  // Whether x is averaged as what MLX would convert it to, and differentiated
+  // as that.
+  bool converts(const array& x) const {
+    return x.dtype() != dtype_;
+  }
 };
 
 class AvgPoolGrad : public Pooling {

@@ -3,8 +3,8 @@
 #include "divisor.h"
 
 // How elements become what a window adds up, and sums averages: the arithmetic
-// of csrc/cpu/average.h. Integers whose averages are none are quantized, if
-// they are bytes, and else only summed.
+// of csrc/cpu/average.h. Of integers whose averages are integers, bytes are
+// quantized and others only summed.
 
 // What elements are added up in, for averages of type T.
 template <typename T>

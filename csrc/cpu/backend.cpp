@@ -229,13 +229,14 @@ task(cpu::Links links, const Geometry& geometry, const array& from, array& to) {
 }
 
 void average(const Geometry& g, Averaging averaging, const array& x, array& y) {
+  bool gives_floats = x.dtype() != y.dtype();
   cpu::AvgTask avg{
       task(cpu::Links::windows(g), g, x, y),
       cpu::Divisors(g, averaging.exponent > 1),
       false,
       averaging.zero_point,
       averaging.exponent,
-      x.dtype() != y.dtype()};
+      gives_floats};
   auto elements = elements_of(x);
   elements.has_alike &= averaging.exponent == 1;
   if (elements.bytes == 1) { // summed as others of 32 bits are
@@ -272,7 +273,8 @@ array items(const array& batch, int64_t first, const mx::Shape& shape) {
   return some;
 }
 
-// Of integers that are converted, as many items at a time as stay in caches.
+// Of integers that are converted, as many items at a time as stay in caches, or
+// one.
 void average_as_floats(const Geometry& g, const array& x, array& y) {
   constexpr int64_t kMostBytes = 4 << 20;
   auto elements = g.inputs() / g.batch * g.channels; // none, if all is padding
@@ -440,9 +442,10 @@ class CpuBackend : public Backend {
       Stream stream) const override {
     submit(stream, [=, x = held(x), y = held(y)]() mutable {
       bool of_bytes = x.itemsize() == 1 && sums_bytes(geometry.taps());
-      x.dtype() == y.dtype() || of_bytes
-          ? average(cpu::folded(geometry), averaging, x, y)
-          : average_as_floats(geometry, x, y);
+      if (x.dtype() == y.dtype() || of_bytes) {
+        return average(cpu::folded(geometry), averaging, x, y);
+      }
+      average_as_floats(geometry, x, y);
     });
   }
 

@@ -21,7 +21,8 @@ struct BFloat16 {
 struct Bool {
   uint8_t value;
 };
-// An integer that stands for how far it is from the zero point.
+// An integer that stands for how far it is from the zero point, which is 0 of
+// those that are averaged as they are.
 template <typename Integer>
 struct Quantized {
   Integer integer;

@@ -251,7 +251,7 @@ Plan plan_max_scatter_sweeps(
 Plan plan_avg_sweeps(
     const Geometry& g, Operand x, Averaging averaging, Operand y) {
   auto sums = average_sum_dtype(y.dtype);
-  // Of integers there will be no gradient.
+  // Of integers nobody wants a gradient.
   bool of_integers = !mx::issubdtype(x.dtype, mx::inexact);
   auto share =
       of_integers ? memory(g, sums, nullptr) : memory(g, x.dtype, nullptr) / 2;

@@ -453,7 +453,7 @@ def avg_pool1d(
     """Average pooling over 1 spatial axis.
 
     Each output is the sum over a window divided by its number of taps, taps in
-    the padding counting as zeros, accumulated in float32 (float64 for float64). A
+    the padding counting as zeros, accumulated in 32 bits (64 for float64). A
     window that counts no tap gives 0. Definition: ``torch.nn.functional.avg_pool1d``,
     on channels-last arrays.
 
@@ -524,7 +524,7 @@ def avg_pool2d(
     """Average pooling over 2 spatial axes.
 
     Each output is the sum over a window divided by its number of taps, taps in
-    the padding counting as zeros, accumulated in float32 (float64 for float64). A
+    the padding counting as zeros, accumulated in 32 bits (64 for float64). A
     window that counts no tap gives 0. Definition: ``torch.nn.functional.avg_pool2d``,
     on channels-last arrays.
 
@@ -593,7 +593,7 @@ def avg_pool3d(
     """Average pooling over 3 spatial axes.
 
     Each output is the sum over a window divided by its number of taps, taps in
-    the padding counting as zeros, accumulated in float32 (float64 for float64). A
+    the padding counting as zeros, accumulated in 32 bits (64 for float64). A
     window that counts no tap gives 0. Definition: ``torch.nn.functional.avg_pool3d``,
     on channels-last arrays.
 
@@ -657,7 +657,7 @@ def adaptive_avg_pool1d(
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the average over
     positions ``floor(o * I / O)`` to ``ceil((o + 1) * I / O) - 1``, accumulated in
-    float32 (float64 for float64). Definition:
+    32 bits (64 for float64). Definition:
     ``torch.nn.functional.adaptive_avg_pool1d``, on channels-last arrays.
 
     Args:
@@ -694,7 +694,7 @@ def adaptive_avg_pool2d(
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the average over
     positions ``floor(o * I / O)`` to ``ceil((o + 1) * I / O) - 1``, accumulated in
-    float32 (float64 for float64). Definition:
+    32 bits (64 for float64). Definition:
     ``torch.nn.functional.adaptive_avg_pool2d``, on channels-last arrays.
 
     Args:
@@ -731,7 +731,7 @@ def adaptive_avg_pool3d(
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the average over
     positions ``floor(o * I / O)`` to ``ceil((o + 1) * I / O) - 1``, accumulated in
-    float32 (float64 for float64). Definition:
+    32 bits (64 for float64). Definition:
     ``torch.nn.functional.adaptive_avg_pool3d``, on channels-last arrays.
 
     Args:

@@ -487,7 +487,7 @@ class AvgPool1d(_AvgPool):
     """Average pooling over 1 spatial axis, in place of ``mlx.nn.AvgPool1d``.
 
     Each output is the sum over a window divided by its number of taps, taps in
-    the padding counting as zeros, accumulated in float32 (float64 for float64). A
+    the padding counting as zeros, accumulated in 32 bits (64 for float64). A
     window that counts no tap gives 0. Definition: ``torch.nn.AvgPool1d``,
     on channels-last arrays.
 
@@ -530,7 +530,7 @@ class AvgPool2d(_AvgPool):
     """Average pooling over 2 spatial axes, in place of ``mlx.nn.AvgPool2d``.
 
     Each output is the sum over a window divided by its number of taps, taps in
-    the padding counting as zeros, accumulated in float32 (float64 for float64). A
+    the padding counting as zeros, accumulated in 32 bits (64 for float64). A
     window that counts no tap gives 0. Definition: ``torch.nn.AvgPool2d``,
     on channels-last arrays.
 
@@ -573,7 +573,7 @@ class AvgPool3d(_AvgPool):
     """Average pooling over 3 spatial axes, in place of ``mlx.nn.AvgPool3d``.
 
     Each output is the sum over a window divided by its number of taps, taps in
-    the padding counting as zeros, accumulated in float32 (float64 for float64). A
+    the padding counting as zeros, accumulated in 32 bits (64 for float64). A
     window that counts no tap gives 0. Definition: ``torch.nn.AvgPool3d``,
     on channels-last arrays.
 
@@ -617,7 +617,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the average over
     positions ``floor(o * I / O)`` to ``ceil((o + 1) * I / O) - 1``, accumulated in
-    float32 (float64 for float64). Definition: ``torch.nn.AdaptiveAvgPool1d``, on
+    32 bits (64 for float64). Definition: ``torch.nn.AdaptiveAvgPool1d``, on
     channels-last arrays.
 
     Args:
@@ -647,7 +647,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the average over
     positions ``floor(o * I / O)`` to ``ceil((o + 1) * I / O) - 1``, accumulated in
-    float32 (float64 for float64). Definition: ``torch.nn.AdaptiveAvgPool2d``, on
+    32 bits (64 for float64). Definition: ``torch.nn.AdaptiveAvgPool2d``, on
     channels-last arrays.
 
     Args:
@@ -677,7 +677,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
     Output ``o`` of an axis with ``I`` inputs and ``O`` outputs is the average over
     positions ``floor(o * I / O)`` to ``ceil((o + 1) * I / O) - 1``, accumulated in
-    float32 (float64 for float64). Definition: ``torch.nn.AdaptiveAvgPool3d``, on
+    32 bits (64 for float64). Definition: ``torch.nn.AdaptiveAvgPool3d``, on
     channels-last arrays.
 
     Args:

@@ -92,6 +92,22 @@ def test_images_and_quantized_numbers_are_ready(
             assert all(x["ready"] for x in launches(library, (op,), shape))
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [("avg_pool", "uint8"), ("avg_pool", "int8"), ("avg_pool_of_integers", "uint8")],
+)
+def test_averages_of_bytes_in_large_windows_are_ready(
+    library: ctypes.CDLL, op: str, dtype: str
+):
+    kinds = set()
+    for g in (plane(56, 13, 1, 6), plane(14, 14)):
+        for shape in alike(Shape(g, 2, 16, dtype)):
+            for launch in launches(library, (op,), shape):
+                assert launch["ready"], launch["kernel"]
+                kinds.add(launch["kernel"].split("<")[0])
+    assert kinds >= {"avg_sweep", "avg_pool_lanes"}
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize(
     ("op", "dtype"),
