@@ -28,7 +28,7 @@ from support import (
 )
 
 EACH_DTYPE = pytest.mark.parametrize("dtype", [mx.bool_, *INTEGERS], ids=short_name)
-LARGE = (3, 40, 41, 70)  # worth several threads
+LARGE = (11, 40, 41, 70)  # worth several threads, and converted in two pieces
 
 
 def values(shape: tuple[int, ...], dtype: mx.Dtype, seed: int = 0) -> mx.array:
