@@ -22,6 +22,7 @@ from support import (
     FLOATS,
     NDIMS,
     absolute,
+    assert_identical,
     assert_rounded,
     assert_same,
     avg_pool,
@@ -579,6 +580,7 @@ DIGESTED = {
     "global, of more channels": ((56, 56, 256), 56, 56, 0),
     "global, of 12 vectors": ((20, 30, 192), (20, 30), 1, 0),
     "global, of many channels": ((14, 14, 640), 14, 14, 0),
+    "global, of a small input of many channels": ((7, 9, 400), (7, 9), 1, 0),
     "global, of vectors and a rest": ((20, 30, 603), (20, 30), 1, 0),
     "7/7": ((50, 50, 64), 7, 7, 0),
     "2/2": ((90, 90, 64), 2, 2, 0),
@@ -645,6 +647,23 @@ def test_results_begin_where_a_cache_line_does(size: int, dtype: mx.Dtype):
     unpooled = mlx_pooling.max_unpool2d(pooled, indices, 2, output_size=x.shape[1:3])
     for a in (pooled, unpooled):
         assert np.array(a, copy=False).ctypes.data % 64 == 0
+
+
+def max_indices(x: mx.array, kernel_size: tuple[int, ...]) -> mx.array:
+    _, indices = mlx_pooling.max_pool2d(x, kernel_size, return_indices=True)
+    return indices
+
+
+@pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU's memory")
+@pytest.mark.parametrize("channels", [100, 256, 320, 390])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8])
+def test_results_do_not_depend_on_the_batch(dtype: mx.Dtype, channels: int):
+    """Of which that of a large window is read otherwise if it is large, too."""
+    x = mx.random.normal((64, 9, 23, channels), key=mx.random.key(0))
+    x = (20 * x).astype(dtype)
+    for pool in (mlx_pooling.avg_pool2d, mlx_pooling.max_pool2d, max_indices):
+        of_all = pool(x, (9, 23))
+        assert_identical(of_all[5:6], pool(x[5:6], (9, 23)))
 
 
 @pytest.mark.skipif(RUNS_SHADERS, reason="of the CPU's memory")

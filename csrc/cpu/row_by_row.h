@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "cpu/cache.h"
 #include "cpu/ends.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
@@ -16,8 +15,8 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
-// little: the taps of a part are read side by side, channel after channel, and
-// a sum is that of its parts' sums rather than of one long chain.
+// little. A sum is that of groups of parts, each of which is that of its parts'
+// sums, rather than of one long chain.
 template <CellEnds Ends>
 class RowByRow {
  public:
@@ -25,32 +24,35 @@ class RowByRow {
       : links_(task.links),
         from_(static_cast<const typename Ends::Stored*>(task.from)),
         channels_(task.channels),
-        outgrows_(outgrows_caches(task.from_bytes())),
-        in_turn_(are_read_in_turn()),
+        is_large_(task.from_bytes() > kLarge),
         ends_(ends) {}
 
   // Some channels of one output.
   void run(const Tiling::Unit& unit) {
     const Walk walk(links_, unit.sample);
+    auto channels = kInParts ? channels_ : unit.channels.size();
+    at_once_ = have_registers(channels);
+    in_turn_ = is_large_ && !at_once_;
     lead_ = lead(unit.channels);
     Scratch scratch;
     auto slots = unit.channels.size() + 2 * kLanes; // if two vectors overlap
-    auto total = Op::take(scratch, slots);
-    auto of_part = Op::take(scratch, in_turn_ ? slots : 0);
-    reduce(walk, unit.channels, total, of_part);
+    const Totals totals{
+        Op::take(scratch, slots), Op::take(scratch, kInParts ? slots : 0),
+        Op::take(scratch, kInParts && in_turn_ ? slots : 0)};
+    reduce(walk, unit.channels, totals);
     const auto ends = ends_; // where no store can change it
     const auto at = unit.sample * channels_ + unit.channels.begin;
     auto common = ends.writing(walk.d(), walk.h(), walk.w());
     for_each<kFewVectors>(
         unit.channels,
-        [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
-            MLX_POOLING_LAMBDA {
-              for (int u = 0; u < U; ++u) {
-                ends.template write_cell<L>(
-                    at + c + u * L, kAheadBytes,
-                    Op::template read<L>(total + (slot + u * L)), common);
-              }
-            });
+        [&]<int L, int U>(
+            Lanes<L>, Vectors<U>, int64_t c, int64_t slot) MLX_POOLING_LAMBDA {
+          for (int u = 0; u < U; ++u) {
+            ends.template write_cell<L>(
+                at + c + u * L, kAheadBytes,
+                Op::template read<L>(totals.of_all + (slot + u * L)), common);
+          }
+        });
   }
 
  private:
@@ -73,36 +75,37 @@ class RowByRow {
   // Of what is not read at once.
   static constexpr int kFewVectors = kVectorBytes >= 32 ? 2 : 4;
   static constexpr int64_t kPage = 4096; // bytes
-  // Of a position: less takes longer to join than to read, except for sums,
-  // which join in one operation.
-  static constexpr int64_t kLeastInTurn =
-      std::is_same_v<Op, Sum<typename Op::Value>> ? 0 : 1024;
+  // Of more bytes, one tap is read after the other, as memory is read fastest.
+  // Shared caches hardly lose by it, and nobody knows what they hold.
+  static constexpr int64_t kLarge = 1 << 20;
+  // Of a group.
+  static constexpr int64_t kMostParts = 64;
+  // Sums depend on which taps are joined first, which must not depend on a
+  // unit's channels.
+  static constexpr bool kInParts = std::is_same_v<Op, Sum<typename Op::Value>>;
+
+  // What taps were joined to.
+  struct Totals {
+    typename Op::Cells of_all;
+    typename Op::Cells of_group;
+    typename Op::Cells of_part;
+  };
 
   int64_t position_bytes() const {
     return channels_ * static_cast<int64_t>(sizeof(typename Ends::Stored));
   }
 
-  // All channels of a position.
-  bool are_read_at_once() const {
-    bool are_more = channels_ == 12 * kLanes || channels_ == 16 * kLanes;
-    return channels_ <= kMostVectors * kLanes || (kHasMore && are_more);
-  }
-
-  // Whether one tap is read after the other, to the same result: memory is read
-  // faster then, and caches are not. Positions of two pages or more are streams
-  // of their own, long enough for hardware to follow.
-  bool are_read_in_turn() const {
-    return !are_read_at_once() && position_bytes() >= kLeastInTurn &&
-        position_bytes() < 2 * kPage && outgrows_;
+  // For so many channels of a position, that are read at once then.
+  static bool have_registers(int64_t channels) {
+    bool are_more = channels == 12 * kLanes || channels == 16 * kLanes;
+    return channels <= kMostVectors * kLanes || (kHasMore && are_more);
   }
 
   // Channels before the first vector that lies in one cache line, if those of
   // every position have as many: arrays that MLX made do not begin with a line.
-  // That takes up to two visits more, of so many as hardly to notice, and
-  // memory is no faster for it.
+  // That takes up to two visits more, of so many as hardly to notice.
   int64_t lead(Range channels) const {
-    bool pays = kMayLead && channels.size() >= 24 * kLanes && !outgrows_ &&
-        !are_read_at_once();
+    bool pays = kMayLead && channels.size() >= 24 * kLanes && !at_once_;
     if (!pays || position_bytes() % kVector != 0) {
       return 0;
     }
@@ -112,10 +115,9 @@ class RowByRow {
   }
 
   // Of a part: of many channels, as many as hardware follows side by side, of
-  // few so many that their sum is still exact enough. A unit's channels do not
-  // count: results must not depend on those.
+  // few so many that their sum is still exact enough.
   int64_t most_positions() const {
-    return are_read_at_once() ? 256 : 8;
+    return at_once_ ? kLongestChain : 16;
   }
 
   // Bytes to what is asked for ahead: what follows in a position of more than a
@@ -133,37 +135,71 @@ class RowByRow {
     return lead_ > 0 ? 2 * position : kPage;
   }
 
-  void reduce(
-      const Walk& walk,
-      Range channels,
-      typename Op::Cells total,
-      typename Op::Cells of_part) {
-    auto& width = links_.axes[2];
-    const Link along = width.of[walk.w()];
-    const auto most = most_positions();
-    bool is_first = true;
+  void reduce(const Walk& walk, Range channels, const Totals& totals) {
+    if (walk.unlinked()) {
+      return for_each_lane<kLanes>(
+          channels.size() + 2 * kLanes, [&]<int L>(Lanes<L>, int64_t slot) {
+            Op::template write<L>(
+                totals.of_all + slot, Op::template nothing<L>());
+          });
+    }
+    const Link along = links_.axes[2].of[walk.w()];
+    const auto most = kMostParts * most_positions();
+    bool begins = true;
     walk.for_each_linked_row([&](const LinkedRow& row) {
       for (int64_t k = 0; k < along.count; k += most) {
-        const Link part{
-            along.first + k * width.step, std::min(along.count - k, most),
-            along.tap + k};
-        auto first = (walk.plane() + row.spatial + part.first) * channels_;
-        if (in_turn_) {
-          join_in_turn(row, part, first, channels, is_first ? total : of_part);
-          if (!is_first) {
-            join(channels, total, of_part);
-          }
-        } else {
-          join_part(row, part, first, channels, total, is_first);
-        }
-        is_first = false;
+        auto group = some_of(along, k, most);
+        join_group(row, group, walk.plane(), channels, totals, begins);
+        begins = false;
       }
     });
-    if (is_first) {
-      for_each_lane<kLanes>(
-          channels.size() + 2 * kLanes, [&]<int L>(Lanes<L>, int64_t slot) {
-            Op::template write<L>(total + slot, Op::template nothing<L>());
-          });
+  }
+
+  // From one on, at most so many.
+  Link some_of(const Link& taps, int64_t first, int64_t most) const {
+    return {
+        taps.first + first * links_.axes[2].step,
+        std::min(taps.count - first, most), taps.tap + first};
+  }
+
+  // Joins the parts of a group, and those to what there is, unless it begins.
+  void join_group(
+      const LinkedRow& row,
+      const Link& group,
+      int64_t plane,
+      Range channels,
+      const Totals& totals,
+      bool begins) {
+    const auto most = most_positions();
+    const bool is_apart = kInParts && !begins && group.count > most;
+    const auto to = is_apart ? totals.of_group : totals.of_all;
+    begins |= is_apart;
+    for (int64_t k = 0; k < group.count; k += most) {
+      auto part = some_of(group, k, most);
+      join_part(row, part, plane, channels, to, totals.of_part, begins);
+      begins = false;
+    }
+    if (is_apart) {
+      join(channels, totals.of_all, totals.of_group);
+    }
+  }
+
+  void join_part(
+      const LinkedRow& row,
+      const Link& part,
+      int64_t plane,
+      Range channels,
+      typename Op::Cells to,
+      typename Op::Cells of_part,
+      bool begins) {
+    auto first = (plane + row.spatial + part.first) * channels_;
+    if (!in_turn_) {
+      join_side_by_side(row, part, first, channels, to, begins);
+    } else if (kInParts && !begins) {
+      join_in_turn(row, part, first, channels, of_part, true);
+      join(channels, to, of_part);
+    } else {
+      join_in_turn(row, part, first, channels, to, begins);
     }
   }
 
@@ -172,12 +208,14 @@ class RowByRow {
       const Link& part,
       int64_t first,
       Range channels,
-      typename Op::Cells to) {
+      typename Op::Cells to,
+      bool begins) {
     auto step = links_.axes[2].step;
     const auto ends = ends_; // where no store can change it
     auto ahead = this->ahead();
     NanWatch<typename Op::Value, kLanes> watch;
-    for (int64_t k = 0; k < part.count; ++k) {
+    auto join = [&]<bool kBegins>(
+                    std::bool_constant<kBegins>, int64_t k) MLX_POOLING_LAMBDA {
       auto common = ends.reading(row, part.first + k * step);
       auto at = first + k * step * channels_ + channels.begin;
       for_each<kFewVectors>(
@@ -195,7 +233,7 @@ class RowByRow {
                     rest.see(cell.value, u);
                   }
                   cell = Op::template moved<L>(cell, part.tap + k);
-                  if (k > 0) {
+                  if constexpr (!kBegins) {
                     cell = Op::template joined<L>(
                         Op::template read<L>(to + (slot + u * L)), cell);
                   }
@@ -207,6 +245,13 @@ class RowByRow {
                   }
                 }
               });
+    };
+    int64_t k = 0;
+    if (begins) {
+      join(std::true_type{}, k++);
+    }
+    for (; k < part.count; ++k) {
+      join(std::false_type{}, k);
     }
     if constexpr (Op::kWatched) {
       ends_.see_nan(watch.saw_nan());
@@ -229,18 +274,18 @@ class RowByRow {
             });
   }
 
-  void join_part(
+  void join_side_by_side(
       const LinkedRow& row,
       const Link& part,
       int64_t first,
       Range channels,
       typename Op::Cells total,
-      bool is_first) {
+      bool begins) {
     auto step = links_.axes[2].step * channels_;
     const auto ends = ends_; // where no store can change it
     auto common = ends.reading(row, part.first);
     auto ahead = this->ahead();
-    const bool at_once = are_read_at_once();
+    const bool at_once = at_once_;
     for_each<kMostVectors>(
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
@@ -257,7 +302,7 @@ class RowByRow {
                   return Op::template moved<L>(cell, part.tap + k);
                 };
                 auto to = total + slot;
-                join_taps<L, U, kChains>(part.count, cell, to, is_first);
+                join_taps<L, U, kChains>(part.count, cell, to, begins);
                 if constexpr (Op::kWatched) {
                   ends_.see_nan(watch.saw_nan());
                 }
@@ -274,7 +319,7 @@ class RowByRow {
   // Of U vectors, cell(k, k % chains * U + u) of tap k and vector u.
   template <int L, int U, int kChains, typename CellOf>
   MLX_POOLING_INLINE static void
-  join_taps(int64_t count, CellOf cell, typename Op::Cells to, bool is_first) {
+  join_taps(int64_t count, CellOf cell, typename Op::Cells to, bool begins) {
     typename Op::template Cell<L> cells[kChains * U];
     auto join = [&](int to, const auto& from) MLX_POOLING_LAMBDA {
       cells[to] = Op::template joined<L>(cells[to], from);
@@ -301,7 +346,7 @@ class RowByRow {
       }
     }
     for (int u = 0; u < U; ++u) {
-      if (!is_first) {
+      if (!begins) {
         cells[u] =
             Op::template joined<L>(Op::template read<L>(to + u * L), cells[u]);
       }
@@ -324,7 +369,7 @@ class RowByRow {
         visit(Lanes<kLanes>{}, Vectors<U>{}, c, slot);
       }
     };
-    if (are_read_at_once()) {
+    if (at_once_) {
       if constexpr (kHasMore && kMost == kMostVectors) {
         in_blocks_of(Vectors<16>{});
         in_blocks_of(Vectors<12>{});
@@ -336,15 +381,14 @@ class RowByRow {
         in_blocks_of(Vectors<4>{});
       }
     }
-    const bool leads = kMayLead && lead_ > 0;
-    if (leads) {
+    if (kMayLead && lead_ > 0) {
       visit(Lanes<kLanes>{}, Vectors<1>{}, 0, 0);
       c = lead_;
       slot = kLanes;
     }
     in_blocks_of(Vectors<kFewVectors>{});
     in_blocks_of(Vectors<1>{});
-    if (leads && c < channels.size()) {
+    if (c < channels.size() && channels.size() >= kLanes) {
       return visit(
           Lanes<kLanes>{}, Vectors<1>{}, channels.size() - kLanes, slot);
     }
@@ -362,9 +406,11 @@ class RowByRow {
   const Links& links_;
   const typename Ends::Stored* from_;
   int64_t channels_;
-  bool outgrows_;
-  bool in_turn_;
-  int64_t lead_ = 0; // of the unit
+  bool is_large_;
+  // Of the unit.
+  bool at_once_ = false;
+  bool in_turn_ = false;
+  int64_t lead_ = 0;
   Ends& ends_;
 };
 
