@@ -74,7 +74,7 @@ def repeated(call: Callable[[], object]) -> Action:
 
 def builders(case: Case) -> dict[str, dict[str, Action]]:
     """What each stage does in each library, CALLS times."""
-    x, dy = operands(case, DTYPE)
+    [(x, dy)] = operands(case, DTYPE)
     kernel, stride, padding = case.kernel[0], case.stride[0], case.padding[0]
     function = getattr(mlx_pooling, f"{case.op}_pool{len(case.kernel)}d")
 

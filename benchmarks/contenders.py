@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +28,7 @@ except ImportError:
 TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}
 
 Layer = Callable[[mx.array], mx.array]
+Operands = list[tuple[mx.array, mx.array]]  # copies of x and dy, which take turns
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def mlx_layer(case: Case, library: ModuleType) -> Layer:
     return getattr(library, case.layer)(*case.sizes.values(), **case.extras)
 
 
-def operands(case: Case, dtype: str) -> tuple[mx.array, mx.array]:
-    """x and dy, the same for every library."""
+def operands(case: Case, dtype: str, copies: int = 1) -> Operands:
+    """The same for every library."""
 
     def values(shape: tuple[int, ...], key: int) -> mx.array:
         if dtype == "uint8":
@@ -60,10 +62,10 @@ def operands(case: Case, dtype: str) -> tuple[mx.array, mx.array]:
         numbers = mx.random.normal(shape, key=mx.random.key(key))
         return numbers.astype(getattr(mx, dtype))
 
-    x = values(case.shape, 0)
-    dy = values(mlx_layer(case, mlx_pooling)(x).shape, 1)
-    mx.eval(x, dy)
-    return x, dy
+    output = mlx_layer(case, mlx_pooling)(mx.zeros(case.shape)).shape
+    found = [(values(case.shape, 0), values(output, 1)) for _ in range(copies)]
+    mx.eval(found)
+    return found
 
 
 def compulsory_bytes(case: Case, dtype: str) -> dict[str, int]:
@@ -87,23 +89,28 @@ def try_gradient(layer: Layer, x: mx.array, dy: mx.array) -> tuple[int, bool]:
     return peak, memoryview(dx).c_contiguous
 
 
-def mlx_contender(layer: Layer, x: mx.array, dy: mx.array) -> Contender:
+def mlx_contender(layer: Layer, copies: Operands) -> Contender:
     # A GPU gets several passes before it is waited for, as in a training step: else
     # the wait would be timed, not the kernel.
     calls = 8 if mx.default_device() == mx.gpu else 1
+    x, dy = copies[0]
+    turns = cycle(copies)
+
+    def some() -> Operands:
+        return [next(turns) for _ in range(calls)]
 
     def output() -> np.ndarray:
         return np.array(layer(x).astype(mx.float32))
 
     def forward() -> None:
-        mx.eval([layer(x) for _ in range(calls)])
+        mx.eval([layer(x) for x, _ in some()])
 
     if not mx.issubdtype(x.dtype, mx.floating):
         return Contender(output, forward, None, calls)
     peak, dense = try_gradient(layer, x, dy)
 
     def vjp() -> None:
-        passes = [mx.vjp(layer, [x], [dy]) for _ in range(calls)]
+        passes = [mx.vjp(layer, [x], [dy]) for x, dy in some()]
         # Every library owes dx in dense memory. mlx.nn may return a view, which for a
         # global average is a broadcast that nobody has written yet. What is dense is
         # not charged with another operation; ours always is.
@@ -125,9 +132,7 @@ def torch_layer(case: Case) -> Callable[[Any], Any]:
     return partial(function, **sizes, **case.extras)
 
 
-def torch_contender(
-    case: Case, x: mx.array, dy: mx.array, dtype: str
-) -> Contender | None:
+def torch_contender(case: Case, copies: Operands, dtype: str) -> Contender | None:
     """PyTorch on the same values, or None where it has no kernel for the type."""
 
     def channels_last(values: mx.array) -> Any:
@@ -138,14 +143,17 @@ def torch_contender(
         return tensor.movedim(-1, 1).to(getattr(torch, dtype)).clone()
 
     layer = torch_layer(case)
-    plain, cotangent = channels_last(x), channels_last(dy)
-    leaf = plain.clone().requires_grad_()
+    turns = cycle(
+        [(channels_last(x).requires_grad_(), channels_last(dy)) for x, dy in copies]
+    )
 
     def forward() -> Any:
+        leaf, _ = next(turns)
         with torch.no_grad():
-            return layer(plain)
+            return layer(leaf)
 
     def vjp() -> Any:
+        leaf, cotangent = next(turns)
         return torch.autograd.grad(layer(leaf), leaf, cotangent)
 
     try:
@@ -157,22 +165,25 @@ def torch_contender(
         return None
 
     def output() -> np.ndarray:
-        return forward().float().movedim(1, -1).numpy().reshape(dy.shape)
+        return forward().float().movedim(1, -1).numpy().reshape(copies[0][1].shape)
 
     return Contender(output, forward, vjp)
 
 
 def contenders(
-    case: Case, dtype: str, rivals: Collection[str] = RIVALS
+    case: Case, dtype: str, rivals: Collection[str] = RIVALS, copies: int = 1
 ) -> dict[str, Contender]:
-    """The libraries that have this case, their outputs checked to agree."""
+    """The libraries that have this case, their outputs checked to agree.
+
+    Each call takes another of so many copies of the operands.
+    """
     mx.clear_cache()  # else earlier cases' buffers leave no room for these
-    x, dy = operands(case, dtype)
-    found = {OURS: mlx_contender(mlx_layer(case, mlx_pooling), x, dy)}
+    every = operands(case, dtype, copies)
+    found = {OURS: mlx_contender(mlx_layer(case, mlx_pooling), every)}
     if THEIRS in rivals and not case.extras:
-        found[THEIRS] = mlx_contender(mlx_layer(case, nn), x, dy)
+        found[THEIRS] = mlx_contender(mlx_layer(case, nn), every)
     if TORCH in rivals and torch is not None and mx.default_device() == mx.cpu:
-        rival = torch_contender(case, x, dy, dtype)
+        rival = torch_contender(case, every, dtype)
         if rival is not None:
             found[TORCH] = rival
 

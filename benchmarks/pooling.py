@@ -4,14 +4,17 @@
     python benchmarks/pooling.py --filter resnet --dtype float16 --repeats 9
     python benchmarks/pooling.py --json results.json --plot results.png
     python benchmarks/pooling.py --global
+    python benchmarks/pooling.py --cold
     python benchmarks/pooling.py --beyond-cache
 
 PyTorch takes part where it is installed, on the CPU, in its channels-last layout. GB/s
 are of what a pass has to move at least: x and y, for the gradient dy and dx, and for
-that of a maximum which tap it was, in one to four bytes that are written and read.
---global times layers of one window over the whole input instead. The last command
-leaves the rivals out and gives each layer a batch that no cache holds, for the share of
-the copy bandwidth.
+that of a maximum which tap it was, in one, two or four bytes that are written and read.
+--global times layers of one window over the whole input instead. With --cold, each call
+takes another copy of the input, which no cache holds then, as of a layer in a large
+network; else it is where the call before left it. The last command leaves the rivals
+out and gives each layer a batch that no cache holds, for the share of the copy
+bandwidth.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ from shapes import CASES, GLOBAL_CASES, Case
 
 def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
     """Every measurement of one case, ready for JSON."""
-    found = contenders(case, args.dtype, () if args.beyond_cache else RIVALS)
+    rivals = () if args.beyond_cache else RIVALS
+    found = contenders(case, args.dtype, rivals, copies_of(case, args))
     result: Result = {
         **asdict(case),
         "window": case.window,
@@ -95,6 +99,13 @@ def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
         name: found[name].vjp_peak if name in found else None for name in (OURS, THEIRS)
     }
     return result
+
+
+def copies_of(case: Case, args: argparse.Namespace) -> int:
+    """Of its operands, to be taken in turn."""
+    if not args.cold:
+        return 1
+    return case.copies_of(2 * args.cache_mb * 1e6, getattr(mx, args.dtype).size)
 
 
 def run_cases(cases: list[Case], args: argparse.Namespace) -> list[Result]:
@@ -124,7 +135,13 @@ def parse_args() -> argparse.Namespace:
         action="store_true",
         help="layers of one window over the whole input",
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--cold",
+        action="store_true",
+        help="copies of each input take turns, twice as many as the cache holds",
+    )
+    where.add_argument(
         "--beyond-cache",
         action="store_true",
         help="no rivals, and batches whose input alone is larger than the cache",
@@ -132,7 +149,7 @@ def parse_args() -> argparse.Namespace:
     add_json(parser)
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the speed-ups")
     args = parser.parse_args()
-    if args.beyond_cache:
+    if args.cold or args.beyond_cache:
         require_cache(parser, args)
     if args.beyond_cache and args.plot:
         parser.error("--plot draws speed-ups, which --beyond-cache does not measure")
@@ -152,8 +169,10 @@ def print_shares(console: Console, results: list[Result], cache_mb: float) -> No
 def main() -> None:
     args = parse_args()
     cases = chosen_cases(args)
-    cache = {"last-level cache": cache_text(args.cache_mb)}
-    console, about = start(args, "torch", dtype=args.dtype, **cache)
+    where = {"last-level cache": cache_text(args.cache_mb)}
+    if args.cold:
+        where["inputs"] = "in memory"
+    console, about = start(args, "torch", dtype=args.dtype, **where)
     results = run_cases(cases, args)
 
     rates = [result[which]["copy_gbps"] for result in results for which in PASSES]

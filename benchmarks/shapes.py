@@ -96,6 +96,10 @@ class Case:
         needed = int(nbytes / (prod(sample) * itemsize)) + 1
         return replace(self, shape=(max(batch, needed), *sample))
 
+    def copies_of(self, nbytes: float, itemsize: int) -> int:
+        """How many inputs together have more bytes."""
+        return int(nbytes / (prod(self.shape) * itemsize)) + 1
+
 
 def _axes(size: tuple[int, ...]) -> str:
     return str(size[0]) if len(set(size)) == 1 else "x".join(map(str, size))

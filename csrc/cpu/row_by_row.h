@@ -222,10 +222,11 @@ class RowByRow {
           channels,
           [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
               MLX_POOLING_LAMBDA {
+                fetch_lines_ahead<U * L * sizeof(typename Ends::Stored)>(
+                    from_ + at + c, ahead);
                 NanWatch<typename Op::Value, L> rest;
                 for (int u = 0; u < U; ++u) {
                   auto from = at + c + u * L;
-                  ends.template fetch_cell_ahead<L>(from, ahead);
                   auto cell = ends.template read_cell<L>(from, common);
                   if constexpr (Op::kWatched && L == kLanes) {
                     watch.see(cell.value, u);
