@@ -143,6 +143,7 @@ def torch_contender(case: Case, copies: Operands, dtype: str) -> Contender | Non
         return tensor.movedim(-1, 1).to(getattr(torch, dtype)).clone()
 
     layer = torch_layer(case)
+    shape = copies[0][1].shape
     turns = cycle(
         [(channels_last(x).requires_grad_(), channels_last(dy)) for x, dy in copies]
     )
@@ -165,7 +166,7 @@ def torch_contender(case: Case, copies: Operands, dtype: str) -> Contender | Non
         return None
 
     def output() -> np.ndarray:
-        return forward().float().movedim(1, -1).numpy().reshape(copies[0][1].shape)
+        return forward().float().movedim(1, -1).numpy().reshape(shape)
 
     return Contender(output, forward, vjp)
 
@@ -178,12 +179,15 @@ def contenders(
     Each call takes another of so many copies of the operands.
     """
     mx.clear_cache()  # else earlier cases' buffers leave no room for these
-    every = operands(case, dtype, copies)
-    found = {OURS: mlx_contender(mlx_layer(case, mlx_pooling), every)}
+
+    def some() -> Operands:  # of each library's own: else one would warm another's
+        return operands(case, dtype, copies)
+
+    found = {OURS: mlx_contender(mlx_layer(case, mlx_pooling), some())}
     if THEIRS in rivals and not case.extras:
-        found[THEIRS] = mlx_contender(mlx_layer(case, nn), every)
+        found[THEIRS] = mlx_contender(mlx_layer(case, nn), some())
     if TORCH in rivals and torch is not None and mx.default_device() == mx.cpu:
-        rival = torch_contender(case, every, dtype)
+        rival = torch_contender(case, some(), dtype)
         if rival is not None:
             found[TORCH] = rival
 

@@ -49,7 +49,7 @@ def turn(action: Action, min_time: float) -> list[float]:
     # other, none of which is in the CPU's cache.
     mx.clear_cache()
     time.sleep(SETTLE_SECONDS)
-    action()  # untimed: wakes threads and brings this contender's data into the cache
+    action()  # untimed: wakes threads and brings what calls share into the cache
     times = [seconds(action)]
     while sum(times) < min_time:
         times.append(seconds(action))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -93,12 +93,17 @@ class Case:
     def larger_than(self, nbytes: float, itemsize: int) -> Case:
         """With so many samples that the input alone has more bytes."""
         batch, *sample = self.shape
-        needed = int(nbytes / (prod(sample) * itemsize)) + 1
+        needed = _how_many(sample, nbytes, itemsize)
         return replace(self, shape=(max(batch, needed), *sample))
 
-    def copies_of(self, nbytes: float, itemsize: int) -> int:
-        """How many inputs together have more bytes."""
-        return int(nbytes / (prod(self.shape) * itemsize)) + 1
+    def inputs_larger_than(self, nbytes: float, itemsize: int) -> int:
+        """How many inputs have more bytes together."""
+        return _how_many(self.shape, nbytes, itemsize)
+
+
+def _how_many(shape: Sequence[int], nbytes: float, itemsize: int) -> int:
+    """Arrays that have more bytes than that."""
+    return int(nbytes / (prod(shape) * itemsize)) + 1
 
 
 def _axes(size: tuple[int, ...]) -> str:

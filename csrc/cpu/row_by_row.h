@@ -15,8 +15,7 @@
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
 // Reduces each window by parts of its rows, for large windows that share
-// little. A sum is that of groups of parts, each of which is that of its parts'
-// sums, rather than of one long chain.
+// little. A sum is that of groups of parts, rather than of one long chain.
 template <CellEnds Ends>
 class RowByRow {
  public:
@@ -30,15 +29,15 @@ class RowByRow {
   // Some channels of one output.
   void run(const Tiling::Unit& unit) {
     const Walk walk(links_, unit.sample);
-    auto channels = kInParts ? channels_ : unit.channels.size();
+    auto channels = kOrderMatters ? channels_ : unit.channels.size();
     at_once_ = have_registers(channels);
     in_turn_ = is_large_ && !at_once_;
     lead_ = lead(unit.channels);
     Scratch scratch;
     auto slots = unit.channels.size() + 2 * kLanes; // if two vectors overlap
     const Totals totals{
-        Op::take(scratch, slots), Op::take(scratch, kInParts ? slots : 0),
-        Op::take(scratch, kInParts && in_turn_ ? slots : 0)};
+        Op::take(scratch, slots), Op::take(scratch, kOrderMatters ? slots : 0),
+        Op::take(scratch, kOrderMatters && in_turn_ ? slots : 0)};
     reduce(walk, unit.channels, totals);
     const auto ends = ends_; // where no store can change it
     const auto at = unit.sample * channels_ + unit.channels.begin;
@@ -63,13 +62,12 @@ class RowByRow {
   // Registers then hold 12 or 16, too. Each other number from 9 to 15 would
   // take as much code again.
   static constexpr bool kHasMore = kVectorBytes == 64 && Op::kCellVectors == 1;
-  // Of the taps of one vector, that do not wait for each other: where all
-  // channels are read at once, whose units do not depend on threads. Cells with
-  // taps would have to tell which of them came first.
+  // Of the taps of a vector that is read alone, that do not wait for each
+  // other. Cells with taps would have to tell which of them came first.
   static constexpr int kMostChains = Op::kCellVectors == 1 ? 4 : 1;
   template <int N>
   struct Chains {};
-  // Vectors of which most lie in two cache lines, unless they are led() to one.
+  // Vectors of which most lie in two cache lines, unless there is a lead().
   static constexpr int64_t kVector = kLanes * sizeof(typename Ends::Stored);
   static constexpr bool kMayLead = kVector == kVectorBytes && kVector >= 32;
   // Of what is not read at once.
@@ -82,7 +80,8 @@ class RowByRow {
   static constexpr int64_t kMostParts = 64;
   // Sums depend on which taps are joined first, which must not depend on a
   // unit's channels.
-  static constexpr bool kInParts = std::is_same_v<Op, Sum<typename Op::Value>>;
+  static constexpr bool kOrderMatters =
+      std::is_same_v<Op, Sum<typename Op::Value>>;
 
   // What taps were joined to.
   struct Totals {
@@ -127,7 +126,7 @@ class RowByRow {
   uintptr_t ahead() const {
     auto position = position_bytes();
     if (in_turn_) {
-      return 2 * kPage;
+      return ceil_div(2 * kPage, position) * position;
     }
     if (position > kPage) {
       return kPage / 8;
@@ -143,43 +142,30 @@ class RowByRow {
                 totals.of_all + slot, Op::template nothing<L>());
           });
     }
-    const Link along = links_.axes[2].of[walk.w()];
-    const auto most = kMostParts * most_positions();
-    bool begins = true;
+    auto& width = links_.axes[2];
+    const Link along = width.of[walk.w()];
+    const auto most = most_positions();
+    auto to = totals.of_all;
+    bool is_group = false; // not the first
+    int64_t parts = 0;
     walk.for_each_linked_row([&](const LinkedRow& row) {
-      for (int64_t k = 0; k < along.count; k += most) {
-        auto group = some_of(along, k, most);
-        join_group(row, group, walk.plane(), channels, totals, begins);
-        begins = false;
+      for (int64_t k = 0; k < along.count; k += most, ++parts) {
+        if (kOrderMatters && parts == kMostParts) {
+          if (is_group) {
+            join(channels, totals.of_all, totals.of_group);
+          }
+          to = totals.of_group;
+          is_group = true;
+          parts = 0;
+        }
+        const Link part{
+            along.first + k * width.step, std::min(along.count - k, most),
+            along.tap + k};
+        auto first = (walk.plane() + row.spatial + part.first) * channels_;
+        join_part(row, part, first, channels, to, totals.of_part, parts == 0);
       }
     });
-  }
-
-  // From one on, at most so many.
-  Link some_of(const Link& taps, int64_t first, int64_t most) const {
-    return {
-        taps.first + first * links_.axes[2].step,
-        std::min(taps.count - first, most), taps.tap + first};
-  }
-
-  // Joins the parts of a group, and those to what there is, unless it begins.
-  void join_group(
-      const LinkedRow& row,
-      const Link& group,
-      int64_t plane,
-      Range channels,
-      const Totals& totals,
-      bool begins) {
-    const auto most = most_positions();
-    const bool is_apart = kInParts && !begins && group.count > most;
-    const auto to = is_apart ? totals.of_group : totals.of_all;
-    begins |= is_apart;
-    for (int64_t k = 0; k < group.count; k += most) {
-      auto part = some_of(group, k, most);
-      join_part(row, part, plane, channels, to, totals.of_part, begins);
-      begins = false;
-    }
-    if (is_apart) {
+    if (is_group) {
       join(channels, totals.of_all, totals.of_group);
     }
   }
@@ -187,15 +173,14 @@ class RowByRow {
   void join_part(
       const LinkedRow& row,
       const Link& part,
-      int64_t plane,
+      int64_t first,
       Range channels,
       typename Op::Cells to,
       typename Op::Cells of_part,
       bool begins) {
-    auto first = (plane + row.spatial + part.first) * channels_;
     if (!in_turn_) {
       join_side_by_side(row, part, first, channels, to, begins);
-    } else if (kInParts && !begins) {
+    } else if (kOrderMatters && !begins) {
       join_in_turn(row, part, first, channels, of_part, true);
       join(channels, to, of_part);
     } else {
@@ -212,11 +197,11 @@ class RowByRow {
       bool begins) {
     auto step = links_.axes[2].step;
     const auto ends = ends_; // where no store can change it
+    auto common = ends.reading(row, part.first);
     auto ahead = this->ahead();
     NanWatch<typename Op::Value, kLanes> watch;
     auto join = [&]<bool kBegins>(
                     std::bool_constant<kBegins>, int64_t k) MLX_POOLING_LAMBDA {
-      auto common = ends.reading(row, part.first + k * step);
       auto at = first + k * step * channels_ + channels.begin;
       for_each<kFewVectors>(
           channels,
@@ -286,7 +271,8 @@ class RowByRow {
     const auto ends = ends_; // where no store can change it
     auto common = ends.reading(row, part.first);
     auto ahead = this->ahead();
-    const bool at_once = at_once_;
+    // Of more channels it would depend on the tiling which are alone.
+    const bool in_chains = channels_ <= kMostVectors * kLanes;
     for_each<kMostVectors>(
         channels,
         [&]<int L, int U>(Lanes<L>, Vectors<U>, int64_t c, int64_t slot)
@@ -309,7 +295,7 @@ class RowByRow {
                 }
               };
               if constexpr (U == 1 && kMostChains > 1) {
-                if (at_once) {
+                if (in_chains) {
                   return join(Chains<kMostChains>{});
                 }
               }
