@@ -15,6 +15,9 @@ from rich.console import Console
 from rich.progress import Progress
 from shapes import Case
 
+# Of tiny inputs it would take too long to make more; those stay in some cache.
+MOST_COPIES = 1000
+
 Item = TypeVar("Item")
 
 
@@ -84,6 +87,23 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
         help="size of the last-level cache (default: what the system tells, "
         "%(default).1f)",
     )
+
+
+def add_cold(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="copies of each input take turns, twice as many as the cache holds",
+    )
+
+
+def copies_of(case: Case, dtype: str, args: argparse.Namespace) -> int:
+    """Of its operands, to be taken in turn."""
+    if not args.cold:
+        return 1
+    itemsize = getattr(mx, dtype).size
+    copies = case.inputs_larger_than(2 * args.cache_mb * 1e6, itemsize)
+    return min(copies, MOST_COPIES)
 
 
 def require_cache(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

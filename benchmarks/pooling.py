@@ -27,12 +27,14 @@ from statistics import median
 import mlx.core as mx
 from command import (
     add_cache,
+    add_cold,
     add_device,
     add_filter,
     add_json,
     add_threads,
     add_timing,
     cache_text,
+    copies_of,
     new_parser,
     require_cache,
     select,
@@ -69,14 +71,12 @@ from report import (
 from rich.console import Console
 from shapes import CASES, GLOBAL_CASES, Case
 
-# Of tiny inputs it would take too long to make more; those stay in some cache.
-MOST_COPIES = 1000
-
 
 def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
     """Every measurement of one case, ready for JSON."""
     rivals = () if args.beyond_cache else RIVALS
-    found = contenders(case, args.dtype, rivals, copies_of(case, args))
+    copies = copies_of(case, args.dtype, args)
+    found = contenders(case, args.dtype, rivals, copies)
     result: Result = {
         **asdict(case),
         "window": case.window,
@@ -102,15 +102,6 @@ def run_case(case: Case, args: argparse.Namespace, copy: Action) -> Result:
         name: found[name].vjp_peak if name in found else None for name in (OURS, THEIRS)
     }
     return result
-
-
-def copies_of(case: Case, args: argparse.Namespace) -> int:
-    """Of its operands, to be taken in turn."""
-    if not args.cold:
-        return 1
-    itemsize = getattr(mx, args.dtype).size
-    copies = case.inputs_larger_than(2 * args.cache_mb * 1e6, itemsize)
-    return min(copies, MOST_COPIES)
 
 
 def run_cases(cases: list[Case], args: argparse.Namespace) -> list[Result]:
@@ -141,11 +132,7 @@ def parse_args() -> argparse.Namespace:
         help="layers of one window over the whole input",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--cold",
-        action="store_true",
-        help="copies of each input take turns, twice as many as the cache holds",
-    )
+    add_cold(where)
     where.add_argument(
         "--beyond-cache",
         action="store_true",

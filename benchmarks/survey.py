@@ -2,9 +2,11 @@
 
     python benchmarks/survey.py
     python benchmarks/survey.py --layers 2000 --seed 7 --slowest 40 --plot survey.png
+    python benchmarks/survey.py --cold
 
 Sizes, windows, strides, paddings, dilations, dtypes and adaptive outputs that no
-network may have, drawn from a seed: the same layers for the same seed. PyTorch must be
+network may have, drawn from a seed: the same layers for the same seed. With --cold,
+each call takes another copy of the input, which no cache holds then. PyTorch must be
 installed.
 """
 
@@ -20,11 +22,15 @@ from statistics import median, quantiles
 from typing import Any
 
 from command import (
+    add_cache,
+    add_cold,
     add_json,
     add_threads,
     add_timing,
+    copies_of,
     new_parser,
     positive,
+    require_cache,
     start,
     track,
     write_json,
@@ -100,7 +106,7 @@ def draw(rng: random.Random) -> tuple[Case, str]:
 
 def run_case(case: Case, dtype: str, args: argparse.Namespace) -> Result | None:
     """Both passes' measurements, ready for JSON; None where PyTorch has no kernel."""
-    found = contenders(case, dtype, [TORCH])
+    found = contenders(case, dtype, [TORCH], copies_of(case, dtype, args))
     if TORCH not in found:
         return None
     result: Result = {**asdict(case), "window": case.window, "dtype": dtype}
@@ -227,11 +233,15 @@ def parse_args() -> argparse.Namespace:
     add_timing(parser)
     parser.set_defaults(repeats=3, min_time=0.004, device="cpu")
     add_threads(parser, "threads of both libraries")
+    add_cold(parser)
+    add_cache(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a histogram")
     add_json(parser)
     args = parser.parse_args()
     if torch is None:
         parser.error("this compares with PyTorch, which is not installed")
+    if args.cold:
+        require_cache(parser, args)
     return args
 
 
