@@ -16,7 +16,7 @@ from rich.progress import Progress
 from shapes import Case
 
 # Of tiny inputs it would take too long to make more; those stay in some cache.
-MOST_COPIES = 1000
+MOST_COPIES = 200
 
 Item = TypeVar("Item")
 
