@@ -146,7 +146,7 @@ def summary(which: str, results: list[Result]) -> dict[str, dict[str, float]]:
                 "layers": len(speedups),
                 "slower": sum(speedup < 1 for speedup in speedups),
                 "least": min(speedups),
-                "5 %": quantiles(speedups, n=20)[0],
+                "5 %": quantiles(speedups, n=20, method="inclusive")[0],
                 "median": median(speedups),
                 "mean": geometric_mean(speedups),
             }
