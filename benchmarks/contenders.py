@@ -53,6 +53,11 @@ def mlx_layer(case: Case, library: ModuleType) -> Layer:
     return getattr(library, case.layer)(*case.sizes.values(), **case.extras)
 
 
+def output_of(case: Case, dtype: str) -> mx.array:
+    """Not evaluated: for its shape and dtype."""
+    return mlx_layer(case, mlx_pooling)(mx.zeros(case.shape, getattr(mx, dtype)))
+
+
 def operands(case: Case, dtype: str, copies: int = 1) -> Operands:
     """The same for every library."""
 
@@ -62,7 +67,7 @@ def operands(case: Case, dtype: str, copies: int = 1) -> Operands:
         numbers = mx.random.normal(shape, key=mx.random.key(key))
         return numbers.astype(getattr(mx, dtype))
 
-    output = mlx_layer(case, mlx_pooling)(mx.zeros(case.shape)).shape
+    output = output_of(case, dtype).shape
     found = [(values(case.shape, 0), values(output, 1)) for _ in range(copies)]
     mx.eval(found)
     return found
@@ -70,9 +75,8 @@ def operands(case: Case, dtype: str, copies: int = 1) -> Operands:
 
 def compulsory_bytes(case: Case, dtype: str) -> dict[str, int]:
     """Bytes that each pass must move at least."""
-    x = mx.zeros(case.shape, getattr(mx, dtype))
-    y = mlx_layer(case, mlx_pooling)(x)  # not evaluated
-    sizes = case.compulsory_bytes(y.shape, x.itemsize, y.itemsize)
+    y = output_of(case, dtype)
+    sizes = case.compulsory_bytes(y.shape, getattr(mx, dtype).size, y.itemsize)
     return dict(zip(PASSES, sizes, strict=True))
 
 
