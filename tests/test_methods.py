@@ -307,10 +307,24 @@ def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
     kind = "nan" if dtype == mx.float16 else "extremes"
     inputs = [
         Data(kind, channels).array((1, *g.size, channels), dtype)
-        for channels in (130, 603)
+        for channels in (130, 200, 270, 331, 603)
     ]
     check_winners(max_pool, inputs, g, maxima(inputs, g))
     check_winners(min_pool, inputs, g, minima(inputs, g))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("channels", [130, 200, 270, 331, 500])
+@pytest.mark.parametrize("name", ["2-d 20/20, padded", "2-d as large as the input"])
+def test_large_windows_of_many_channels(name: str, channels: int, dtype: mx.Dtype):
+    """Of which registers hold a whole position, or one has more than they do."""
+    g = geometry(*WINDOWS[name])
+    x = Data("nan", channels).array((1, *g.size, channels), dtype)
+    check_winners(max_pool, [x], g, maxima([x], g))
+    x = Data("normal", channels).array((1, *g.size, channels), dtype)
+    expected = reference.avg_pool(exact(x), g)
+    magnitude = reference.avg_pool(absolute(exact(x)), g)
+    assert_rounded(avg_pool(x, g), expected, magnitude, int(np.prod(g.kernel)))
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.uint8], ids=str)

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "cpu/column_by_column.h"
 #include "cpu/column_ring.h"
@@ -11,6 +10,7 @@
 #include "cpu/quads.h"
 #include "cpu/rows_ahead.h"
 #include "cpu/scratch.h"
+#include "cpu/unrolled.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -63,14 +63,6 @@ struct QuadRows {
   std::array<int64_t, kRows * kRows> taps;
   int64_t outputs[kWindows]; // positions where each begins, if there is one
 };
-
-// Calls visit<I>() for each I below N.
-template <int N, typename Visit>
-MLX_POOLING_INLINE void unrolled(Visit visit) {
-  [&]<int... I>(std::integer_sequence<int, I...>) MLX_POOLING_LAMBDA {
-    (visit.template operator()<I>(), ...);
-  }(std::make_integer_sequence<int, N>{});
-}
 
 // The maxima of windows of 3 x 3 x 3, one apart, of a quad at once, column by
 // column: of the rows that its windows reach, each is read once, not 36 for

@@ -10,6 +10,7 @@
 #include "cpu/pass.h"
 #include "cpu/scratch.h"
 #include "cpu/tiling.h"
+#include "cpu/unrolled.h"
 #include "cpu/walk.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
@@ -34,7 +35,7 @@ class RowByRow {
     in_turn_ = is_large_ && !at_once_;
     lead_ = lead(unit.channels);
     Scratch scratch;
-    auto slots = unit.channels.size() + 2 * kLanes; // if two vectors overlap
+    auto slots = this->slots(unit.channels);
     const Totals totals{
         Op::take(scratch, slots), Op::take(scratch, kOrderMatters ? slots : 0),
         Op::take(scratch, kOrderMatters && in_turn_ ? slots : 0)};
@@ -59,9 +60,11 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors =
       kRegisters >= 8 * Op::kCellVectors ? 8 : 4;
-  // Registers then hold 12 or 16, too. Each other number from 9 to 15 would
-  // take as much code again.
-  static constexpr bool kHasMore = kVectorBytes == 64 && Op::kCellVectors == 1;
+  // A position of so many is still held in registers.
+  static constexpr int kMostAtOnce =
+      kVectorBytes == 64 && Op::kCellVectors == 1 ? kRegisters : kMostVectors;
+  // Of its vectors: code for each number of them would be too much.
+  static constexpr int kMostOverlapping = 4;
   // Of the taps of a vector that is read alone, that do not wait for each
   // other. Cells with taps would have to tell which of them came first.
   static constexpr int kMostChains = Op::kCellVectors == 1 ? 4 : 1;
@@ -96,8 +99,12 @@ class RowByRow {
 
   // For so many channels of a position, that are read at once then.
   static bool have_registers(int64_t channels) {
-    bool are_more = channels == 12 * kLanes || channels == 16 * kLanes;
-    return channels <= kMostVectors * kLanes || (kHasMore && are_more);
+    return channels <= kMostAtOnce * kLanes;
+  }
+
+  // Vectors that overlap have cells of their own.
+  static int64_t slots(Range channels) {
+    return channels.size() + kMostOverlapping * kLanes;
   }
 
   // Channels before the first vector that lies in one cache line, if those of
@@ -125,7 +132,7 @@ class RowByRow {
   // of the position after the next.
   uintptr_t ahead() const {
     auto position = position_bytes();
-    if (in_turn_) {
+    if (is_large_) {
       return ceil_div(2 * kPage, position) * position;
     }
     if (position > kPage) {
@@ -137,7 +144,7 @@ class RowByRow {
   void reduce(const Walk& walk, Range channels, const Totals& totals) {
     if (walk.unlinked()) {
       return for_each_lane<kLanes>(
-          channels.size() + 2 * kLanes, [&]<int L>(Lanes<L>, int64_t slot) {
+          slots(channels), [&]<int L>(Lanes<L>, int64_t slot) {
             Op::template write<L>(
                 totals.of_all + slot, Op::template nothing<L>());
           });
@@ -280,7 +287,8 @@ class RowByRow {
               auto join = [&]<int kChains>(Chains<kChains>) MLX_POOLING_LAMBDA {
                 NanWatch<typename Op::Value, L, kChains * U> watch;
                 auto cell = [&](int64_t k, int n) MLX_POOLING_LAMBDA {
-                  auto at = first + channels.begin + c + k * step + n % U * L;
+                  auto at = first + channels.begin + k * step +
+                      place<L, U>(channels, c, n % U);
                   ends.template fetch_cell_ahead<L>(at, ahead);
                   auto cell = ends.template read_cell<L>(at, common);
                   if constexpr (Op::kWatched) {
@@ -311,34 +319,40 @@ class RowByRow {
     auto join = [&](int to, const auto& from) MLX_POOLING_LAMBDA {
       cells[to] = Op::template joined<L>(cells[to], from);
     };
-    for (int n = 0; n < kChains * U; ++n) {
-      if (n / U < count) {
-        cells[n] = cell(n / U, n);
+    unrolled<kChains * U>([&]<int N>() MLX_POOLING_LAMBDA {
+      if (N / U < count) {
+        cells[N] = cell(N / U, N);
       }
-    }
+    });
     int64_t k = kChains;
     for (; k + kChains <= count; k += kChains) {
-      for (int n = 0; n < kChains * U; ++n) {
-        join(n, cell(k + n / U, n));
-      }
+      unrolled<kChains * U>(
+          [&]<int N>() MLX_POOLING_LAMBDA { join(N, cell(k + N / U, N)); });
     }
     for (; k < count; ++k) {
-      for (int u = 0; u < U; ++u) {
-        join(u, cell(k, u));
-      }
+      unrolled<U>([&]<int N>() MLX_POOLING_LAMBDA { join(N, cell(k, N)); });
     }
-    for (int n = U; n < kChains * U; ++n) {
-      if (n / U < count) {
-        join(n % U, cells[n]);
+    unrolled<(kChains - 1) * U>([&]<int N>() MLX_POOLING_LAMBDA {
+      if (1 + N / U < count) {
+        join(N % U, cells[U + N]);
       }
-    }
-    for (int u = 0; u < U; ++u) {
+    });
+    unrolled<U>([&]<int N>() MLX_POOLING_LAMBDA {
       if (!begins) {
-        cells[u] =
-            Op::template joined<L>(Op::template read<L>(to + u * L), cells[u]);
+        auto total = Op::template read<L>(to + N * L);
+        cells[N] = Op::template joined<L>(total, cells[N]);
       }
-      Op::template write<L>(to + u * L, cells[u]);
-    }
+      Op::template write<L>(to + N * L, cells[N]);
+    });
+  }
+
+  // The first channel of vector u of U, from c on.
+  template <int L, int U>
+  MLX_POOLING_INLINE static int64_t place(Range channels, int64_t c, int u) {
+    auto at = c + u * L;
+    return U > kMostVectors && u >= U - kMostOverlapping
+        ? std::min(at, channels.size() - L)
+        : at;
   }
 
   // Calls visit(Lanes<L>{}, Vectors<U>{}, c, slot) so that vectors of L
@@ -357,9 +371,19 @@ class RowByRow {
       }
     };
     if (at_once_) {
-      if constexpr (kHasMore && kMost == kMostVectors) {
-        in_blocks_of(Vectors<16>{});
-        in_blocks_of(Vectors<12>{});
+      if constexpr (kMostAtOnce > kMostVectors && kMost == kMostVectors) {
+        auto at_once = [&]<int U>(Vectors<U>) MLX_POOLING_LAMBDA {
+          bool fits = channels.size() > (U - kMostOverlapping) * kLanes;
+          if (fits) {
+            visit(Lanes<kLanes>{}, Vectors<U>{}, 0, 0);
+          }
+          return fits;
+        };
+        bool is_done = at_once(Vectors<24>{}) || at_once(Vectors<20>{}) ||
+            at_once(Vectors<16>{}) || at_once(Vectors<12>{});
+        if (is_done) {
+          return;
+        }
       }
       if constexpr (kMost >= 8) {
         in_blocks_of(Vectors<8>{});
