@@ -302,7 +302,7 @@ def test_maximum_and_its_gradient_of_many_short_rows(window, dtype: mx.Dtype):
     "name", ["1-d 70/70", "2-d 20/20, padded", "2-d as large as the input"]
 )
 def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
-    """Of which a position has more than are read at once."""
+    """Of which registers hold a whole position, or one has more than they do."""
     g = geometry(*WINDOWS[name])
     kind = "nan" if dtype == mx.float16 else "extremes"
     inputs = [
@@ -314,10 +314,10 @@ def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("channels", [130, 200, 270, 331, 500])
+@pytest.mark.parametrize("channels", [130, 180, 245, 300, 365, 384, 500])
 @pytest.mark.parametrize("name", ["2-d 20/20, padded", "2-d as large as the input"])
 def test_large_windows_of_many_channels(name: str, channels: int, dtype: mx.Dtype):
-    """Of which registers hold a whole position, or one has more than they do."""
+    """Of any number of vectors, and a rest."""
     g = geometry(*WINDOWS[name])
     x = Data("nan", channels).array((1, *g.size, channels), dtype)
     check_winners(max_pool, [x], g, maxima([x], g))
@@ -600,6 +600,7 @@ DIGESTED = {
     "global": ((56, 56, 96), 56, 56, 0),
     "global, of more channels": ((56, 56, 256), 56, 56, 0),
     "global, of 12 vectors": ((20, 30, 192), (20, 30), 1, 0),
+    "global, of a rest besides what is held at once": ((20, 30, 331), (20, 30), 1, 0),
     "global, of many channels": ((14, 14, 640), 14, 14, 0),
     "global, of a small input of many channels": ((7, 9, 400), (7, 9), 1, 0),
     "global, of vectors and a rest": ((20, 30, 603), (20, 30), 1, 0),

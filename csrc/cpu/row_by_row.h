@@ -35,7 +35,7 @@ class RowByRow {
     in_turn_ = is_large_ && !at_once_;
     lead_ = lead(unit.channels);
     Scratch scratch;
-    auto slots = this->slots(unit.channels);
+    auto slots = slots_of(unit.channels);
     const Totals totals{
         Op::take(scratch, slots), Op::take(scratch, kOrderMatters ? slots : 0),
         Op::take(scratch, kOrderMatters && in_turn_ ? slots : 0)};
@@ -60,10 +60,10 @@ class RowByRow {
   static constexpr int kLanes = Op::kLanes;
   static constexpr int kMostVectors =
       kRegisters >= 8 * Op::kCellVectors ? 8 : 4;
-  // A position of so many is still held in registers.
+  // A whole position of up to so many vectors is held in registers. There is
+  // code for every fourth number of them, of which the last ones may overlap.
   static constexpr int kMostAtOnce =
       kVectorBytes == 64 && Op::kCellVectors == 1 ? kRegisters : kMostVectors;
-  // Of its vectors: code for each number of them would be too much.
   static constexpr int kMostOverlapping = 4;
   // Of the taps of a vector that is read alone, that do not wait for each
   // other. Cells with taps would have to tell which of them came first.
@@ -102,8 +102,8 @@ class RowByRow {
     return channels <= kMostAtOnce * kLanes;
   }
 
-  // Vectors that overlap have cells of their own.
-  static int64_t slots(Range channels) {
+  // Cells of vectors that overlap, each of which has its own.
+  static int64_t slots_of(Range channels) {
     return channels.size() + kMostOverlapping * kLanes;
   }
 
@@ -126,10 +126,11 @@ class RowByRow {
     return at_once_ ? kLongestChain : 16;
   }
 
-  // Bytes to what is asked for ahead: what follows in a position of more than a
-  // page. Of others so far that hardware, which loses track at the end of a
-  // page, does not ask for it itself: where vectors lie in one cache line, that
-  // of the position after the next.
+  // Bytes to what is asked for ahead: of a large input, as many positions as
+  // make two pages. Of others, what follows in a position of more than a page,
+  // else so far that hardware, which loses track at the end of a page, does not
+  // ask for it itself: where vectors lie in one cache line, that of the
+  // position after the next.
   uintptr_t ahead() const {
     auto position = position_bytes();
     if (is_large_) {
@@ -144,7 +145,7 @@ class RowByRow {
   void reduce(const Walk& walk, Range channels, const Totals& totals) {
     if (walk.unlinked()) {
       return for_each_lane<kLanes>(
-          slots(channels), [&]<int L>(Lanes<L>, int64_t slot) {
+          slots_of(channels), [&]<int L>(Lanes<L>, int64_t slot) {
             Op::template write<L>(
                 totals.of_all + slot, Op::template nothing<L>());
           });
@@ -346,7 +347,7 @@ class RowByRow {
     });
   }
 
-  // The first channel of vector u of U, from c on.
+  // The first channel of vector u of U, as for_each() visits them.
   template <int L, int U>
   MLX_POOLING_INLINE static int64_t place(Range channels, int64_t c, int u) {
     auto at = c + u * L;
@@ -355,11 +356,29 @@ class RowByRow {
         : at;
   }
 
+  // Visits a whole position as U vectors, or as few less as hold it; if those
+  // are no more than kMostVectors, returns false instead.
+  template <int U, typename Visit>
+  MLX_POOLING_INLINE static bool
+  visit_at_once([[maybe_unused]] Range channels, [[maybe_unused]] Visit visit) {
+    if constexpr (U <= kMostVectors) {
+      return false;
+    } else {
+      constexpr int kLess = U - kMostOverlapping;
+      if (channels.size() <= kLess * kLanes) {
+        return visit_at_once<kLess>(channels, visit);
+      }
+      visit(Lanes<kLanes>{}, Vectors<U>{}, 0, 0);
+      return true;
+    }
+  }
+
   // Calls visit(Lanes<L>{}, Vectors<U>{}, c, slot) so that vectors of L
-  // elements from c + u * L on cover all channels. Each has totals of its own,
-  // from slot + u * L on: channels that two of them share do not count twice.
-  // What is not read at once is read in small pieces: hardware looks ahead for
-  // each instruction, whose loads should lie close to each other.
+  // elements, from place<L, U>(channels, c, u) on, cover all channels. Each has
+  // totals of its own, from slot + u * L on: channels that two of them share do
+  // not count twice. Those of a slot are the same whatever kMost is. What is
+  // not read at once is read in small pieces: hardware looks ahead for each
+  // instruction, whose loads should lie close to each other.
   template <int kMost, typename Visit>
   MLX_POOLING_INLINE void for_each(Range channels, Visit visit) const {
     int64_t c = 0;
@@ -371,17 +390,8 @@ class RowByRow {
       }
     };
     if (at_once_) {
-      if constexpr (kMostAtOnce > kMostVectors && kMost == kMostVectors) {
-        auto at_once = [&]<int U>(Vectors<U>) MLX_POOLING_LAMBDA {
-          bool fits = channels.size() > (U - kMostOverlapping) * kLanes;
-          if (fits) {
-            visit(Lanes<kLanes>{}, Vectors<U>{}, 0, 0);
-          }
-          return fits;
-        };
-        bool is_done = at_once(Vectors<24>{}) || at_once(Vectors<20>{}) ||
-            at_once(Vectors<16>{}) || at_once(Vectors<12>{});
-        if (is_done) {
+      if constexpr (kMost == kMostVectors) {
+        if (visit_at_once<kMostAtOnce>(channels, visit)) {
           return;
         }
       }

@@ -6,8 +6,8 @@
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
-// Calls visit<I>() for each I below N, of which compilers leave loops as they
-// are where N or what is visited is large, and registers in memory.
+// Calls visit<I>() for each I below N. A loop of many or large visits compilers
+// leave as it is, and what it would hold in registers in memory.
 template <int N, typename Visit>
 MLX_POOLING_INLINE void unrolled(Visit visit) {
   [&]<int... I>(std::integer_sequence<int, I...>) MLX_POOLING_LAMBDA {
