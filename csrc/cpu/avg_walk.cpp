@@ -1,9 +1,12 @@
+#include <type_traits>
+
 #include "cpu/average.h"
 #include "cpu/dispatch.h"
 #include "cpu/each_window.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/rows_ahead.h"
+#include "cpu/unrolled.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -16,6 +19,14 @@ class AverageOf : public AtWindow<const T> {
   using Lane = Arithmetic<T>;
   static constexpr int kLanes = L;
   static constexpr bool kHasAlike = has_alike<T, L> && !is_power<T>;
+  static constexpr int kMostVectors = 16;
+
+  // Of few taps, looking up where they are takes less than so wide a vector's
+  // rest.
+  MLX_POOLING_INLINE static int most_vectors(const Taps& taps) {
+    constexpr int64_t kFewTaps = 16;
+    return taps.count() < kFewTaps ? kMostVectors / 2 : kMostVectors;
+  }
 
   explicit AverageOf(const AvgTask& task)
       : AtWindow<const T>(static_cast<const T*>(task.from), task.channels),
@@ -29,13 +40,20 @@ class AverageOf : public AtWindow<const T> {
     divisor_ = divisor_at<Divisor>(divisors_, walk.d(), walk.h(), walk.w());
   }
 
-  template <int U, typename Taps>
-  MLX_POOLING_INLINE Nothing visit(const Taps& taps, int64_t c) const {
-    if (taps.columns() > kLongestChain) {
-      visit_long<U>(taps, c);
-    } else {
-      sum_up<U, false>(taps, c);
+  template <int U, typename OfWindow>
+  MLX_POOLING_INLINE Nothing visit(const OfWindow& taps, int64_t c) const {
+    if constexpr (std::is_same_v<OfWindow, Taps>) {
+      if (taps.count() > kLongestChain) {
+        visit_many<U>(taps, c);
+        return {};
+      }
     }
+    auto* x = this->plane_ + c;
+    Vec<Lane, L> total[U] = {};
+    taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+      add(total, x + at);
+    });
+    store_averages(total, c);
     return {};
   }
 
@@ -43,37 +61,46 @@ class AverageOf : public AtWindow<const T> {
   using Divisor = typename Average<T>::Divisor;
 
   // Apart from the code for most windows, which are short.
-  template <int U, typename Taps>
-  [[gnu::noinline]] void visit_long(const Taps& taps, int64_t c) const {
-    sum_up<U, true>(taps, c);
+  template <int U>
+  [[gnu::noinline]] void visit_many(const Taps& taps, int64_t c) const {
+    if constexpr (2 * U > kRegisters) {
+      visit_many<U / 2>(taps, c);
+      visit_many<U / 2>(taps, c + U / 2 * L);
+    } else {
+      auto* x = this->plane_ + c;
+      Vec<Lane, L> total[U] = {};
+      Vec<Lane, L> of_chain[U] = {};
+      taps.for_each<true>(
+          this->channels_,
+          [&](int64_t at, int64_t)
+              MLX_POOLING_LAMBDA { add(of_chain, x + at); },
+          [&]() MLX_POOLING_LAMBDA {
+            for (int u = 0; u < U; ++u) {
+              total[u] += of_chain[u];
+              of_chain[u] = Vec<Lane, L>{};
+            }
+          });
+      store_averages(total, c);
+    }
   }
 
-  template <int U, bool kInChains, typename Taps>
-  MLX_POOLING_INLINE void sum_up(const Taps& taps, int64_t c) const {
-    auto* x = this->plane_ + c;
-    Vec<Lane, L> total[U] = {};
-    Vec<Lane, L> of_chain[U] = {};
-    taps.template for_each<kInChains>(
-        this->channels_,
-        [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-          for (int u = 0; u < U; ++u) {
-            auto* from = x + at + u * L;
-            fetch_ahead<L>(from, ahead_);
-            of_chain[u] += average_.template terms<L>(load<L>(from));
-          }
-        },
-        [&]() MLX_POOLING_LAMBDA {
-          for (int u = 0; u < U; ++u) {
-            total[u] += of_chain[u];
-            of_chain[u] = Vec<Lane, L>{};
-          }
-        });
+  template <int U>
+  MLX_POOLING_INLINE void add(Vec<Lane, L> (&sums)[U], const T* x) const {
+    unrolled<U>([&]<int I>() MLX_POOLING_LAMBDA {
+      auto* from = x + I * L;
+      fetch_ahead<L>(from, ahead_);
+      sums[I] += average_.template terms<L>(load<L>(from));
+    });
+  }
+
+  template <int U>
+  MLX_POOLING_INLINE void
+  store_averages(const Vec<Lane, L> (&sums)[U], int64_t c) const {
     average_.with_result_type([&]<typename To>(To) MLX_POOLING_LAMBDA {
       auto* y = static_cast<To*>(y_) + this->own_ + c;
-      for (int u = 0; u < U; ++u) {
-        store<L>(
-            y + u * L, average_.template result<To, L>(total[u], divisor_));
-      }
+      unrolled<U>([&]<int I>() MLX_POOLING_LAMBDA {
+        store<L>(y + I * L, average_.template result<To, L>(sums[I], divisor_));
+      });
     });
   }
 

@@ -141,14 +141,20 @@ using Vectors = std::integral_constant<int, N>;
 // arithmetic of each tap. The last block may overlap its neighbour rather than
 // be shorter.
 template <typename WidestLane, int L, int kMost = 8, typename Visit>
-MLX_POOLING_INLINE void for_each_block(int64_t channels, Visit visit) {
+MLX_POOLING_INLINE void
+for_each_block(int64_t channels, Visit visit, int most = kMost) {
   constexpr bool is_full = L == kFullLanes<WidestLane>;
   // Not of those that fill a quarter, which are fewer.
   constexpr bool may_be_four =
       is_full || (L == 1 && kFullLanes<WidestLane> > 16);
+  constexpr bool has_32_registers = kVectorBytes == 64;
   int64_t c = 0;
-  // AVX-512 has 32 registers.
-  if constexpr (kMost >= 8 && is_full && kVectorBytes == 64) {
+  if constexpr (kMost >= 16 && is_full && has_32_registers) {
+    for (; most >= 16 && c + 16 * L <= channels; c += 16 * L) {
+      visit(Vectors<16>{}, c);
+    }
+  }
+  if constexpr (kMost >= 8 && is_full && has_32_registers) {
     for (; c + 8 * L <= channels; c += 8 * L) {
       visit(Vectors<8>{}, c);
     }

@@ -29,6 +29,11 @@ inline constexpr bool has_alike =
 template <typename T>
 class AtWindow {
  public:
+  static constexpr int kMostVectors = 8;
+  MLX_POOLING_INLINE static int most_vectors(const Taps&) {
+    return kMostVectors;
+  }
+
   AtWindow(T* all, int64_t channels) : channels_(channels), all_(all) {}
 
   MLX_POOLING_INLINE void go_to(const Walk& walk, int64_t i) {
@@ -76,19 +81,13 @@ class AlikeTaps {
     return rows_[0].tap;
   }
 
-  static constexpr int64_t columns() {
-    return K;
-  }
-
-  // They have none but short rows.
-  template <bool kInChains = false, typename Visit, typename End = NoEnd>
-  MLX_POOLING_INLINE void for_each(int64_t, Visit visit, End end = {}) const {
+  template <typename Visit>
+  MLX_POOLING_INLINE void for_each(int64_t, Visit visit) const {
     const int rows = R > 0 ? R : count_;
     for (int r = 0; r < rows; ++r) {
       for (int k = 0; k < K; ++k) {
         visit(rows_[r].at + k * next_column_, rows_[r].tap + k);
       }
-      end();
     }
   }
 
@@ -163,6 +162,8 @@ MLX_POOLING_INLINE void see_to_nan(
 //
 //   Lane, kLanes: the widest lane, and how many make up its vectors
 //   kHasAlike: whether there is code for those that are alike
+//   kMostVectors, most_vectors(taps): that are visited at once, of any window
+//     that is not, and of one
 //   go_to(walk, i), next(step), as AtWindow: which one it is from then on
 //   visit<U>(taps, c): sees to U vectors of channels, from c on. Returns what
 //     was seen: Nothing, or whether there is a NaN that is to be seen to by
@@ -199,11 +200,13 @@ for_each_window(const Task& task, int64_t begin, int64_t end, Window window) {
       }
     }
     const auto taps = walk.taps();
-    for_each_block<Lane, kLanes>(
-        channels, [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
+    for_each_block<Lane, kLanes, Window::kMostVectors>(
+        channels,
+        [&]<int U>(Vectors<U>, int64_t c) MLX_POOLING_LAMBDA {
           auto seen = window.template visit<U>(taps, c);
           see_to_nan<U>(seen, window, taps, {1, 0}, c);
-        });
+        },
+        Window::most_vectors(taps));
     ++i;
     walk.next();
   }

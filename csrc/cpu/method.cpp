@@ -60,11 +60,18 @@ constexpr int64_t kShortRow = 64;
 constexpr int64_t kMostColumns = 5;
 // Windows of so many taps are worth reducing row by row.
 constexpr double kLargeWindow = 16;
+// Of several windows of so few taps each, a walk's pieces of positions that
+// have no more bytes are faster all the same; of sums, which it reads in larger
+// ones, of any, and where windows are alone if they have still fewer.
+constexpr double kFewTaps = 64;
+constexpr double kFewTapsAlone = 31;
+constexpr int64_t kShortPosition = 2048;
 // Maxima of more channels are read in pieces by a walk, and half as many no
 // faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
 constexpr double kLongWalk = 1024;
 // The same of sums, of long rows fewer, of the longest any.
+constexpr int64_t kFewVectorsOfFewTaps = 24;
 constexpr int64_t kFewVectorsOfSums = 16;
 constexpr int64_t kFewVectorsOfLongSums = 12;
 constexpr double kLongSum = 64;
@@ -76,14 +83,27 @@ bool are_shared(const Links& links) {
   return taps(links) >= 2 * ratio(depth) * ratio(height) * ratio(width);
 }
 
+// Windows with an output for themselves.
+bool are_alone(const Links& links) {
+  auto& [depth, height, width] = links.axes;
+  return depth.size() * height.size() * width.size() == 1;
+}
+
 // Channels of which sums are better made row by row. Of several rows, a walk
 // makes a sum each, and threads share the windows.
 int64_t least_of_sums_by_row(const Links& links) {
   auto& [depth, height, width] = links.axes;
-  bool is_alone = depth.size() * height.size() * width.size() == 1;
+  bool is_alone = are_alone(links);
   bool has_rows = depth.longest * height.longest > 1;
+  auto count = taps(links);
+  if (count <= (is_alone ? kFewTapsAlone : kFewTaps)) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  if (count <= kFewTaps) {
+    return kFewVectorsOfFewTaps * kVector + 1;
+  }
   auto length =
-      has_rows && !is_alone ? static_cast<double>(width.longest) : taps(links);
+      has_rows && !is_alone ? static_cast<double>(width.longest) : count;
   if (length >= kLongestSum) {
     return kVector;
   }
@@ -175,7 +195,10 @@ Choice method_of_reduction(
   auto few = kFewVectors * kVector;
   bool has_many =
       taps(links) >= kLongWalk ? channels >= few / 2 : channels > few;
-  bool is_large_maximum = is_maximum && is_large && has_many && !share;
+  bool has_pieces = taps(links) <= kFewTaps && !are_alone(links) &&
+      channels * lane <= kShortPosition;
+  bool is_large_maximum =
+      is_maximum && is_large && has_many && !share && !has_pieces;
   bool by_row = is_large_sum || is_large_maximum;
   return {by_row ? Method::row_by_row : Method::walk, {}, walk};
 }
