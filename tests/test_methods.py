@@ -105,6 +105,9 @@ WINDOWS = {
     "2-d 2/3 in short rows, padded": ((17, 24), 2, 3, (1, 0), 1),
     "2-d 2/3 in long rows": ((5, 601), 2, 3, 0, 1),
     "2-d 2/2, lopsided": ((9, 51), 2, 2, ((1, 0), (0, 1)), 1),
+    "2-d 4/4": ((13, 18), 4, 4, (1, 0), 1),
+    "2-d 4/2": ((11, 14), 4, 2, (1, 2), 1),
+    "2-d 7/7": ((15, 30), 7, 7, 1, 1),
     "2-d 3/2": ((9, 68), 3, 2, 1, 1),
     "2-d 3/2, some in no window": ((10, 8), 3, 2, 0, 1),
     "2-d 3/2, one axis dilated": ((20, 12), 3, 2, 1, (2, 1)),
@@ -314,8 +317,11 @@ def test_extremes_of_many_channels(name: str, dtype: mx.Dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("channels", [130, 180, 245, 300, 365, 384, 500])
-@pytest.mark.parametrize("name", ["2-d 20/20, padded", "2-d as large as the input"])
+@pytest.mark.parametrize("channels", [130, 180, 245, 256, 300, 365, 384, 500])
+@pytest.mark.parametrize(
+    "name",
+    ["2-d 4/4", "2-d 4/2", "2-d 7/7", "2-d 20/20, padded", "2-d as large as the input"],
+)
 def test_large_windows_of_many_channels(name: str, channels: int, dtype: mx.Dtype):
     """Of any number of vectors, and a rest."""
     g = geometry(*WINDOWS[name])
@@ -605,6 +611,7 @@ DIGESTED = {
     "global, of a small input of many channels": ((7, 9, 400), (7, 9), 1, 0),
     "global, of vectors and a rest": ((20, 30, 603), (20, 30), 1, 0),
     "7/7": ((50, 50, 64), 7, 7, 0),
+    "4/4 of many channels": ((30, 30, 331), 4, 4, 0),
     "2/2": ((90, 90, 64), 2, 2, 0),
     "2/2 of three channels": ((200, 301, 3), 2, 2, 0),
     "3/2 of one channel": ((200, 301, 1), 3, 2, 1),

@@ -63,11 +63,10 @@ constexpr double kUncachedCells = 1.05;
 constexpr int64_t kNearChannels = 2048;
 constexpr double kFarApart = 1.5;
 // Windows of several planes read these from there, which costs less where the
-// rows of the next stay, and vectors are as wide as AVX-512's.
+// rows of the next stay, and vectors are wide.
 constexpr double kPlanes = 1.5;
 constexpr double kWidePlanes = 1.3;
 constexpr int64_t kMostRows = 64 * 1024; // elements of them
-constexpr int64_t kWide = 64;            // bytes
 constexpr double kSplit = 1.4; // where a unit reads some of the channels
 // And so do so many totals.
 constexpr int64_t kMostTotals = 256 * 1024;
@@ -183,8 +182,7 @@ double planes_cost(const Links& links, int64_t channels) {
   }
   auto rows = depth.kernel * (height.kernel + 1);
   bool stay = rows * width.other_size * channels <= kMostRows;
-  return stay && kernels().bytes_side_by_side() == kWide ? kWidePlanes
-                                                         : kPlanes;
+  return stay && has_wide_vectors() ? kWidePlanes : kPlanes;
 }
 
 // Lanes of the vectors that each position's channels are visited in, where they
@@ -255,6 +253,10 @@ Cost cost_of(Reduction reduction, const Elements& elements) {
     cost.alone = std::max(cost.alone, kConverted);
   }
   return cost;
+}
+
+bool has_wide_vectors() {
+  return kernels().bytes_side_by_side() == 64;
 }
 
 double taps(const Links& links) {

@@ -32,6 +32,9 @@ inline constexpr Cost kCover{.visit = 3, .tap = 0.9, .several = 0.6};
 inline constexpr int64_t kFloat = 4;   // bytes
 inline constexpr int64_t kVector = 16; // floats
 
+// As wide as AVX-512's, of which there are twice as many registers, too.
+bool has_wide_vectors();
+
 // Of the longest window.
 double taps(const Links& links);
 

@@ -60,18 +60,17 @@ constexpr int64_t kShortRow = 64;
 constexpr int64_t kMostColumns = 5;
 // Windows of so many taps are worth reducing row by row.
 constexpr double kLargeWindow = 16;
-// Of several windows of so few taps each, a walk's pieces of positions that
-// have no more bytes are faster all the same; of sums, which it reads in larger
-// ones, of any, and where windows are alone if they have still fewer.
-constexpr double kFewTaps = 64;
+// Of these not windows of so few, which a walk reads piece by piece: where
+// vectors are not wide or which are maxima, only of short positions.
+constexpr double kFewTaps = 25;
+constexpr double kFewTapsOfWide = 64;
 constexpr double kFewTapsAlone = 31;
-constexpr int64_t kShortPosition = 2048;
+constexpr int64_t kShortPosition = 2048; // bytes
 // Maxima of more channels are read in pieces by a walk, and half as many no
 // faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
 constexpr double kLongWalk = 1024;
 // The same of sums, of long rows fewer, of the longest any.
-constexpr int64_t kFewVectorsOfFewTaps = 24;
 constexpr int64_t kFewVectorsOfSums = 16;
 constexpr int64_t kFewVectorsOfLongSums = 12;
 constexpr double kLongSum = 64;
@@ -89,21 +88,23 @@ bool are_alone(const Links& links) {
   return depth.size() * height.size() * width.size() == 1;
 }
 
+bool are_few_taps(const Links& links, int64_t position, bool of_sum) {
+  bool is_wide = has_wide_vectors();
+  if (are_alone(links)) {
+    return is_wide && of_sum && taps(links) <= kFewTapsAlone;
+  }
+  return taps(links) <= (is_wide ? kFewTapsOfWide : kFewTaps) &&
+      ((is_wide && of_sum) || position <= kShortPosition);
+}
+
 // Channels of which sums are better made row by row. Of several rows, a walk
 // makes a sum each, and threads share the windows.
 int64_t least_of_sums_by_row(const Links& links) {
   auto& [depth, height, width] = links.axes;
   bool is_alone = are_alone(links);
   bool has_rows = depth.longest * height.longest > 1;
-  auto count = taps(links);
-  if (count <= (is_alone ? kFewTapsAlone : kFewTaps)) {
-    return std::numeric_limits<int64_t>::max();
-  }
-  if (count <= kFewTaps) {
-    return kFewVectorsOfFewTaps * kVector + 1;
-  }
   auto length =
-      has_rows && !is_alone ? static_cast<double>(width.longest) : count;
+      has_rows && !is_alone ? static_cast<double>(width.longest) : taps(links);
   if (length >= kLongestSum) {
     return kVector;
   }
@@ -155,9 +156,11 @@ Choice method_of_reduction(
   auto sweep_lane =
       reduction == Reduction::winner ? std::max(lane, kFloat) : lane;
   auto sweep = sweep_cost(links, channels, sweep_lane, cost);
-  bool is_large = taps(links) >= kLargeWindow;
-  bool is_large_sum = reduction == Reduction::sum && is_large &&
-      channels >= least_of_sums_by_row(links);
+  bool is_sum = reduction == Reduction::sum;
+  bool is_large = taps(links) >= kLargeWindow &&
+      !are_few_taps(links, channels * lane, is_sum);
+  bool is_large_sum =
+      is_sum && is_large && channels >= least_of_sums_by_row(links);
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)
                            : walk_cost(links, channels, lane, cost);
   // Kernels of windows side by side divide at last, all by the same.
@@ -195,10 +198,7 @@ Choice method_of_reduction(
   auto few = kFewVectors * kVector;
   bool has_many =
       taps(links) >= kLongWalk ? channels >= few / 2 : channels > few;
-  bool has_pieces = taps(links) <= kFewTaps && !are_alone(links) &&
-      channels * lane <= kShortPosition;
-  bool is_large_maximum =
-      is_maximum && is_large && has_many && !share && !has_pieces;
+  bool is_large_maximum = is_maximum && is_large && has_many && !share;
   bool by_row = is_large_sum || is_large_maximum;
   return {by_row ? Method::row_by_row : Method::walk, {}, walk};
 }
