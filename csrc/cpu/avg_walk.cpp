@@ -1,12 +1,9 @@
-#include <type_traits>
-
 #include "cpu/average.h"
 #include "cpu/dispatch.h"
 #include "cpu/each_window.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 #include "cpu/rows_ahead.h"
-#include "cpu/unrolled.h"
 
 namespace mlx_pooling::cpu::MLX_POOLING_ISA {
 
@@ -21,11 +18,11 @@ class AverageOf : public AtWindow<const T> {
   static constexpr bool kHasAlike = has_alike<T, L> && !is_power<T>;
   static constexpr int kMostVectors = 16;
 
-  // Of few taps, looking up where they are takes less than so wide a vector's
-  // rest.
-  MLX_POOLING_INLINE static int most_vectors(const Taps& taps) {
+  // Of few taps it hardly matters how far apart a position's pieces are read,
+  // and more are not to be one chain.
+  MLX_POOLING_INLINE static bool may_be_wide(const Taps& taps) {
     constexpr int64_t kFewTaps = 16;
-    return taps.count() < kFewTaps ? kMostVectors / 2 : kMostVectors;
+    return taps.count() >= kFewTaps && taps.count() <= kLongestChain;
   }
 
   explicit AverageOf(const AvgTask& task)
@@ -42,55 +39,59 @@ class AverageOf : public AtWindow<const T> {
 
   template <int U, typename OfWindow>
   MLX_POOLING_INLINE Nothing visit(const OfWindow& taps, int64_t c) const {
-    if constexpr (std::is_same_v<OfWindow, Taps>) {
-      if (taps.count() > kLongestChain) {
-        visit_many<U>(taps, c);
-        return {};
-      }
+    if constexpr (2 * U > kRegisters) {
+      sum_up_wide<U>(taps, c);
+    } else if (taps.columns() > kLongestChain) {
+      visit_long<U>(taps, c);
+    } else {
+      sum_up<U, false>(taps, c);
     }
-    auto* x = this->plane_ + c;
-    Vec<Lane, L> total[U] = {};
-    taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
-      add(total, x + at);
-    });
-    store_averages(total, c);
     return {};
   }
 
  private:
   using Divisor = typename Average<T>::Divisor;
 
-  // Apart from the code for most windows, which are short.
+  // Registers hold no sums of rows besides.
   template <int U>
-  [[gnu::noinline]] void visit_many(const Taps& taps, int64_t c) const {
-    if constexpr (2 * U > kRegisters) {
-      visit_many<U / 2>(taps, c);
-      visit_many<U / 2>(taps, c + U / 2 * L);
-    } else {
-      auto* x = this->plane_ + c;
-      Vec<Lane, L> total[U] = {};
-      Vec<Lane, L> of_chain[U] = {};
-      taps.for_each<true>(
-          this->channels_,
-          [&](int64_t at, int64_t)
-              MLX_POOLING_LAMBDA { add(of_chain, x + at); },
-          [&]() MLX_POOLING_LAMBDA {
-            for (int u = 0; u < U; ++u) {
-              total[u] += of_chain[u];
-              of_chain[u] = Vec<Lane, L>{};
-            }
-          });
-      store_averages(total, c);
-    }
+  MLX_POOLING_INLINE void sum_up_wide(const Taps& taps, int64_t c) const {
+    auto* x = this->plane_ + c;
+    Vec<Lane, L> total[U] = {};
+    taps.for_each(this->channels_, [&](int64_t at, int64_t) MLX_POOLING_LAMBDA {
+      add(total, x + at);
+    });
+    store_averages(total, c);
+  }
+
+  // Apart from the code for most windows, which are short.
+  template <int U, typename OfWindow>
+  [[gnu::noinline]] void visit_long(const OfWindow& taps, int64_t c) const {
+    sum_up<U, true>(taps, c);
+  }
+
+  template <int U, bool kInChains, typename OfWindow>
+  MLX_POOLING_INLINE void sum_up(const OfWindow& taps, int64_t c) const {
+    auto* x = this->plane_ + c;
+    Vec<Lane, L> total[U] = {};
+    Vec<Lane, L> of_chain[U] = {};
+    taps.template for_each<kInChains>(
+        this->channels_,
+        [&](int64_t at, int64_t) MLX_POOLING_LAMBDA { add(of_chain, x + at); },
+        [&]() MLX_POOLING_LAMBDA {
+          for (int u = 0; u < U; ++u) {
+            total[u] += of_chain[u];
+            of_chain[u] = Vec<Lane, L>{};
+          }
+        });
+    store_averages(total, c);
   }
 
   template <int U>
-  MLX_POOLING_INLINE void add(Vec<Lane, L> (&sums)[U], const T* x) const {
-    unrolled<U>([&]<int I>() MLX_POOLING_LAMBDA {
-      auto* from = x + I * L;
-      fetch_ahead<L>(from, ahead_);
-      sums[I] += average_.template terms<L>(load<L>(from));
-    });
+  MLX_POOLING_INLINE void add(Vec<Lane, L> (&sums)[U], const T* from) const {
+    for (int u = 0; u < U; ++u) {
+      fetch_ahead<L>(from + u * L, ahead_);
+      sums[u] += average_.template terms<L>(load<L>(from + u * L));
+    }
   }
 
   template <int U>
@@ -98,9 +99,9 @@ class AverageOf : public AtWindow<const T> {
   store_averages(const Vec<Lane, L> (&sums)[U], int64_t c) const {
     average_.with_result_type([&]<typename To>(To) MLX_POOLING_LAMBDA {
       auto* y = static_cast<To*>(y_) + this->own_ + c;
-      unrolled<U>([&]<int I>() MLX_POOLING_LAMBDA {
-        store<L>(y + I * L, average_.template result<To, L>(sums[I], divisor_));
-      });
+      for (int u = 0; u < U; ++u) {
+        store<L>(y + u * L, average_.template result<To, L>(sums[u], divisor_));
+      }
     });
   }
 

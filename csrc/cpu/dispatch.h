@@ -138,11 +138,11 @@ using Vectors = std::integral_constant<int, N>;
 
 // Calls visit(Vectors<U>{}, c) for blocks of U vectors that cover all channels,
 // for which with_lanes chose L: as many vectors as registers hold share the
-// arithmetic of each tap. The last block may overlap its neighbour rather than
-// be shorter.
+// arithmetic of each tap, at most kMost, and more than 8 only if that may be.
+// The last block may overlap its neighbour rather than be shorter.
 template <typename WidestLane, int L, int kMost = 8, typename Visit>
 MLX_POOLING_INLINE void
-for_each_block(int64_t channels, Visit visit, int most = kMost) {
+for_each_block(int64_t channels, Visit visit, bool may_be_wide = false) {
   constexpr bool is_full = L == kFullLanes<WidestLane>;
   // Not of those that fill a quarter, which are fewer.
   constexpr bool may_be_four =
@@ -150,7 +150,7 @@ for_each_block(int64_t channels, Visit visit, int most = kMost) {
   constexpr bool has_32_registers = kVectorBytes == 64;
   int64_t c = 0;
   if constexpr (kMost >= 16 && is_full && has_32_registers) {
-    for (; most >= 16 && c + 16 * L <= channels; c += 16 * L) {
+    for (; may_be_wide && c + 16 * L <= channels; c += 16 * L) {
       visit(Vectors<16>{}, c);
     }
   }

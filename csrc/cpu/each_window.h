@@ -30,8 +30,8 @@ template <typename T>
 class AtWindow {
  public:
   static constexpr int kMostVectors = 8;
-  MLX_POOLING_INLINE static int most_vectors(const Taps&) {
-    return kMostVectors;
+  static constexpr bool may_be_wide(const Taps&) {
+    return false;
   }
 
   AtWindow(T* all, int64_t channels) : channels_(channels), all_(all) {}
@@ -81,13 +81,19 @@ class AlikeTaps {
     return rows_[0].tap;
   }
 
-  template <typename Visit>
-  MLX_POOLING_INLINE void for_each(int64_t, Visit visit) const {
+  static constexpr int64_t columns() {
+    return K;
+  }
+
+  // They have none but short rows.
+  template <bool kInChains = false, typename Visit, typename End = NoEnd>
+  MLX_POOLING_INLINE void for_each(int64_t, Visit visit, End end = {}) const {
     const int rows = R > 0 ? R : count_;
     for (int r = 0; r < rows; ++r) {
       for (int k = 0; k < K; ++k) {
         visit(rows_[r].at + k * next_column_, rows_[r].tap + k);
       }
+      end();
     }
   }
 
@@ -162,8 +168,8 @@ MLX_POOLING_INLINE void see_to_nan(
 //
 //   Lane, kLanes: the widest lane, and how many make up its vectors
 //   kHasAlike: whether there is code for those that are alike
-//   kMostVectors, most_vectors(taps): that are visited at once, of any window
-//     that is not, and of one
+//   kMostVectors: of others, that are visited at once
+//   may_be_wide(taps): whether these may be visited more than 8 at once
 //   go_to(walk, i), next(step), as AtWindow: which one it is from then on
 //   visit<U>(taps, c): sees to U vectors of channels, from c on. Returns what
 //     was seen: Nothing, or whether there is a NaN that is to be seen to by
@@ -206,7 +212,7 @@ for_each_window(const Task& task, int64_t begin, int64_t end, Window window) {
           auto seen = window.template visit<U>(taps, c);
           see_to_nan<U>(seen, window, taps, {1, 0}, c);
         },
-        Window::most_vectors(taps));
+        Window::may_be_wide(taps));
     ++i;
     walk.next();
   }

@@ -60,12 +60,17 @@ constexpr int64_t kShortRow = 64;
 constexpr int64_t kMostColumns = 5;
 // Windows of so many taps are worth reducing row by row.
 constexpr double kLargeWindow = 16;
-// Of these not windows of so few, which a walk reads piece by piece: where
-// vectors are not wide or which are maxima, only of short positions.
+// Of these not windows of so few, which a walk reads piece by piece of a
+// position: of longer positions only sums in wide vectors, the pieces of which
+// are larger. They alone if there is one window, which threads would share.
 constexpr double kFewTaps = 25;
 constexpr double kFewTapsOfWide = 64;
 constexpr double kFewTapsAlone = 31;
-constexpr int64_t kShortPosition = 2048; // bytes
+constexpr double kShortPosition = 2048; // bytes
+constexpr double kLongPosition = 8192;
+// Nor would threads find enough of so few larger windows.
+constexpr double kSmallWindow = 128 * 1024; // bytes
+constexpr int64_t kManyWindows = 16;
 // Maxima of more channels are read in pieces by a walk, and half as many no
 // faster than row by row where windows have so many taps.
 constexpr int64_t kFewVectors = 8;
@@ -82,26 +87,31 @@ bool are_shared(const Links& links) {
   return taps(links) >= 2 * ratio(depth) * ratio(height) * ratio(width);
 }
 
-// Windows with an output for themselves.
-bool are_alone(const Links& links) {
+// To a plane.
+int64_t windows(const Links& links) {
   auto& [depth, height, width] = links.axes;
-  return depth.size() * height.size() * width.size() == 1;
+  return depth.size() * height.size() * width.size();
 }
 
-bool are_few_taps(const Links& links, int64_t position, bool of_sum) {
-  bool is_wide = has_wide_vectors();
-  if (are_alone(links)) {
-    return is_wide && of_sum && taps(links) <= kFewTapsAlone;
+// Whether windows are large, but better walked; of positions of so many bytes.
+bool have_few_taps(const Links& links, int64_t position, bool of_sums) {
+  bool is_wide = of_sums && has_wide_vectors();
+  auto bytes = static_cast<double>(position);
+  bool are_small = taps(links) * bytes <= kSmallWindow;
+  if (windows(links) == 1) {
+    return is_wide && taps(links) <= kFewTapsAlone && are_small;
   }
-  return taps(links) <= (is_wide ? kFewTapsOfWide : kFewTaps) &&
-      ((is_wide && of_sum) || position <= kShortPosition);
+  auto few = has_wide_vectors() ? kFewTapsOfWide : kFewTaps;
+  return taps(links) <= few &&
+      bytes <= (is_wide ? kLongPosition : kShortPosition) &&
+      (are_small || windows(links) >= kManyWindows);
 }
 
 // Channels of which sums are better made row by row. Of several rows, a walk
 // makes a sum each, and threads share the windows.
 int64_t least_of_sums_by_row(const Links& links) {
   auto& [depth, height, width] = links.axes;
-  bool is_alone = are_alone(links);
+  bool is_alone = windows(links) == 1;
   bool has_rows = depth.longest * height.longest > 1;
   auto length =
       has_rows && !is_alone ? static_cast<double>(width.longest) : taps(links);
@@ -158,7 +168,7 @@ Choice method_of_reduction(
   auto sweep = sweep_cost(links, channels, sweep_lane, cost);
   bool is_sum = reduction == Reduction::sum;
   bool is_large = taps(links) >= kLargeWindow &&
-      !are_few_taps(links, channels * lane, is_sum);
+      !have_few_taps(links, channels * lane, is_sum);
   bool is_large_sum =
       is_sum && is_large && channels >= least_of_sums_by_row(links);
   auto walk = is_large_sum ? row_by_row_cost(links, channels, lane)

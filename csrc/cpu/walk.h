@@ -46,6 +46,10 @@ class Taps {
     return begin_->tap + along_.tap;
   }
 
+  MLX_POOLING_INLINE int64_t columns() const {
+    return along_.count;
+  }
+
   MLX_POOLING_INLINE int64_t count() const {
     return (end_ - begin_) * along_.count;
   }
@@ -59,8 +63,8 @@ class Taps {
   }
 
   // Calls visit(at, tap) with where the channels of each begin, in row-major
-  // order, and end() after those of each row, or, in chains, of each chain of a
-  // long one. One column follows from the one before, which is faster than
+  // order, and end() after those of each row, or of each chain of a long one.
+  // One column follows from the one before, which is faster than
   // Walk::for_each().
   template <bool kInChains = false, typename Visit, typename End = NoEnd>
   MLX_POOLING_INLINE void
