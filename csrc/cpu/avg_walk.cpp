@@ -18,11 +18,11 @@ class AverageOf : public AtWindow<const T> {
   static constexpr bool kHasAlike = has_alike<T, L> && !is_power<T>;
   static constexpr int kMostVectors = 16;
 
-  // Of few taps it hardly matters how far apart a position's pieces are read,
+  // Of fewer taps it hardly matters how far apart a position's pieces are read,
   // and more are not to be one chain.
   MLX_POOLING_INLINE static bool may_be_wide(const Taps& taps) {
-    constexpr int64_t kFewTaps = 16;
-    return taps.count() >= kFewTaps && taps.count() <= kLongestChain;
+    constexpr int64_t kLeastTaps = 16;
+    return taps.count() >= kLeastTaps && taps.count() <= kLongestChain;
   }
 
   explicit AverageOf(const AvgTask& task)

@@ -199,6 +199,10 @@ struct Links {
   static Links windows(const Geometry& geometry); // from outputs to inputs
   static Links covers(const Geometry& geometry);  // from inputs to outputs
 
+  int64_t plane() const {
+    return axes[0].size() * axes[1].size() * axes[2].size();
+  }
+
   int64_t other_plane() const {
     return axes[0].other_size * axes[1].other_size * axes[2].other_size;
   }

@@ -5,6 +5,7 @@
 
 #include "cpu/costs.h"
 #include "cpu/kernels.h"
+#include "cpu/parallel.h"
 #include "cpu/quads.h"
 
 namespace mlx_pooling::cpu {
@@ -60,16 +61,15 @@ constexpr int64_t kShortRow = 64;
 constexpr int64_t kMostColumns = 5;
 // Windows of so many taps are worth reducing row by row.
 constexpr double kLargeWindow = 16;
-// Of these not windows of so few, which a walk reads piece by piece of a
-// position: of longer positions only sums in wide vectors, the pieces of which
-// are larger. They alone if there is one window, which threads would share.
+// Of these not windows of so few, which are faster walked, in pieces of each
+// position: of longer positions only sums in wide vectors, whose pieces are
+// larger, and so where there is but one window.
 constexpr double kFewTaps = 25;
 constexpr double kFewTapsOfWide = 64;
 constexpr double kFewTapsAlone = 31;
 constexpr double kShortPosition = 2048; // bytes
 constexpr double kLongPosition = 8192;
-// Nor would threads find enough of so few larger windows.
-constexpr double kSmallWindow = 128 * 1024; // bytes
+// Of so many, threads find enough to do even where they could share each.
 constexpr int64_t kManyWindows = 16;
 // Maxima of more channels are read in pieces by a walk, and half as many no
 // faster than row by row where windows have so many taps.
@@ -87,31 +87,25 @@ bool are_shared(const Links& links) {
   return taps(links) >= 2 * ratio(depth) * ratio(height) * ratio(width);
 }
 
-// To a plane.
-int64_t windows(const Links& links) {
-  auto& [depth, height, width] = links.axes;
-  return depth.size() * height.size() * width.size();
-}
-
 // Whether windows are large, but better walked; of positions of so many bytes.
 bool have_few_taps(const Links& links, int64_t position, bool of_sums) {
   bool is_wide = of_sums && has_wide_vectors();
   auto bytes = static_cast<double>(position);
-  bool are_small = taps(links) * bytes <= kSmallWindow;
-  if (windows(links) == 1) {
+  bool are_small = taps(links) * bytes <= kBytesPerThread;
+  if (links.plane() == 1) {
     return is_wide && taps(links) <= kFewTapsAlone && are_small;
   }
   auto few = has_wide_vectors() ? kFewTapsOfWide : kFewTaps;
   return taps(links) <= few &&
       bytes <= (is_wide ? kLongPosition : kShortPosition) &&
-      (are_small || windows(links) >= kManyWindows);
+      (are_small || links.plane() >= kManyWindows);
 }
 
 // Channels of which sums are better made row by row. Of several rows, a walk
 // makes a sum each, and threads share the windows.
 int64_t least_of_sums_by_row(const Links& links) {
   auto& [depth, height, width] = links.axes;
-  bool is_alone = windows(links) == 1;
+  bool is_alone = links.plane() == 1;
   bool has_rows = depth.longest * height.longest > 1;
   auto length =
       has_rows && !is_alone ? static_cast<double>(width.longest) : taps(links);

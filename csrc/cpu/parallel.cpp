@@ -25,8 +25,6 @@ namespace mlx_pooling::cpu {
 
 namespace {
 
-// Below this a thread would finish before a second one wakes.
-constexpr int64_t kBytesPerThread = 128 * 1024;
 constexpr double kBytesPerNanosecond = 16; // that a thread moves
 // Chunks for each thread: so many that a thread whose core is taken away for a
 // while leaves the rest to the others.

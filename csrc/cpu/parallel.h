@@ -5,6 +5,9 @@
 
 namespace mlx_pooling::cpu {
 
+// Below this a thread would finish before a second one wakes.
+inline constexpr int64_t kBytesPerThread = 128 * 1024;
+
 // What the machine has, or MLX_POOLING_NUM_THREADS.
 int max_threads();
 

@@ -31,7 +31,7 @@ class RowByRow {
   void run(const Tiling::Unit& unit) {
     const Walk walk(links_, unit.sample);
     auto channels = kOrderMatters ? channels_ : unit.channels.size();
-    at_once_ = have_registers(channels);
+    at_once_ = channels <= kMostAtOnce * kLanes;
     in_turn_ = is_large_ && !at_once_;
     lead_ = lead(unit.channels);
     Scratch scratch;
@@ -95,11 +95,6 @@ class RowByRow {
 
   int64_t position_bytes() const {
     return channels_ * static_cast<int64_t>(sizeof(typename Ends::Stored));
-  }
-
-  // For so many channels of a position, that are read at once then.
-  static bool have_registers(int64_t channels) {
-    return channels <= kMostAtOnce * kLanes;
   }
 
   // Cells of vectors that overlap, each of which has its own.
